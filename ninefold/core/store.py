@@ -1,0 +1,120 @@
+"""Files that survive a kill at any moment: atomic writes, complete-or-absent folders, one writer a run."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ninefold.core.errors import UserError
+from ninefold.core.events import EventLog
+
+SCHEMA_VERSION = 1
+COMPLETE = "COMPLETE"
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write `data` so that a reader sees the old file or the whole new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_atomic(path, json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def is_complete(folder: Path) -> bool:
+    return (folder / COMPLETE).exists()
+
+
+def write_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Let `fill` write into a fresh folder, mark it COMPLETE, then put it in place of `folder` in one rename."""
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    fill(temporary)
+    write_json(temporary / COMPLETE, {"schema": SCHEMA_VERSION})
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    temporary.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def recover_folder(folder: Path) -> None:
+    """Undo a `write_folder` that was killed between its two renames."""
+    old = folder.with_name(f".{folder.name}.old")
+    if not folder.exists() and is_complete(old):
+        old.rename(folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run's folder: config.toml, events.jsonl, stages/, trajectories/, report.html."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.toml"
+
+    @property
+    def controls(self) -> Path:
+        """JSON of the values changed while the run goes on (`ninefold set`)."""
+        return self.path / "controls.json"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    def stage(self, *names: str) -> Path:
+        """Folder of one stage, e.g. stage("rl", "coding", "low")."""
+        return self.path.joinpath("stages", *names)
+
+    def log(self, **context: Any) -> EventLog:
+        return EventLog(self.events, **context)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for writing; the lock goes with the process, however it ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(
+                    f"another process is working on {self.path}; wait for it or give this run another name"
+                ) from None
+            yield
+
+    @staticmethod
+    def open(path: Path) -> Run:
+        """The run at `path`, which must exist."""
+        run = Run(path=path)
+        if not run.events.exists() and not run.config.exists():
+            raise UserError(f"{path} is not a run: it has neither config.toml nor events.jsonl (see `ninefold runs ls`)")
+        return run
