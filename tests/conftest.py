@@ -8,7 +8,7 @@ from pathlib import Path
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-import pytest
+import pytest  # noqa: E402
 
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
 
