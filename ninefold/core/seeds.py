@@ -19,7 +19,14 @@ def rng_of(*names: object) -> random.Random:
     return random.Random(seed_of(*names))
 
 
-def split_of(key: str, *, heldout: float = 0.1, dev: float = 0.1) -> Split:
+_SHARES: tuple[tuple[Split, float], ...] = (("heldout", 0.1), ("dev", 0.1), ("corpus", 0.2), ("train", 0.6))
+
+
+def split_of(key: str) -> Split:
     """The split that a content key falls into by its hash, so that equal content never lies in two splits."""
     place = seed_of("split", key) / 2**63
-    return "heldout" if place < heldout else "dev" if place < heldout + dev else "train"
+    for split, share in _SHARES:
+        place -= share
+        if place < 0:
+            return split
+    return "train"

@@ -16,12 +16,13 @@ from ninefold.core.layout import DocLayout
 
 Domain = Literal["general", "agents", "coding"]
 Effort = Literal["low", "high", "max"]
-Split = Literal["train", "dev", "heldout"]
+Split = Literal["train", "dev", "heldout", "corpus"]
+"""`corpus` is content set aside for pre-training documents, so that none of it is ever a task."""
 Cell = tuple[Domain, Effort]
 
 DOMAINS: tuple[Domain, ...] = ("general", "agents", "coding")
 EFFORTS: tuple[Effort, ...] = ("low", "high", "max")
-SPLITS: tuple[Split, ...] = ("train", "dev", "heldout")
+SPLITS: tuple[Split, ...] = ("train", "dev", "heldout", "corpus")
 CELLS: tuple[Cell, ...] = tuple((domain, effort) for domain in DOMAINS for effort in EFFORTS)
 
 Status = Literal["pass", "fail", "invalid"]
