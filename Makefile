@@ -1,0 +1,52 @@
+# setup, demo and test need only Python ≥ 3.11 and make; nothing here needs root but `system`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip
+TORCH  := torch==2.13.0
+
+# One thread per process: tiny models are an order of magnitude slower with more (docs/LOG.md).
+export OMP_NUM_THREADS ?= 1
+# Keep freed tensors in the heap instead of returning them to the kernel at every step.
+export MALLOC_MMAP_THRESHOLD_ ?= 8589934592
+export MALLOC_TRIM_THRESHOLD_ ?= 8589934592
+export MALLOC_TOP_PAD_ ?= 268435456
+
+.PHONY: setup demo wide test test-full lint system build clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "ninefold needs Python 3.11 or newer, this is " + sys.version'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian install python3-venv (make system)"; exit 1; }
+	@$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install -q $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $(TORCH)
+	@$(PIP) install -q -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup
+	@$(BIN)/ninefold run nano
+
+wide: setup
+	@$(BIN)/ninefold run wide
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+
+test: lint
+	@$(BIN)/python -m pytest -n 2 -m "not full"
+
+test-full: lint
+	@$(BIN)/python -m pytest -n 2
+
+system:
+	@command -v cc >/dev/null && $(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev python3-venv; }
+
+build: setup
+	@$(BIN)/python -m build --wheel
+
+clean:
+	rm -rf $(VENV) build dist ./*.egg-info .pytest_cache .ruff_cache .hypothesis

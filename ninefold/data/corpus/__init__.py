@@ -1,0 +1,1 @@
+"""Pre-training text: read → filter → deduplicate → decontaminate → mix by stated rates → pack without leaks."""
