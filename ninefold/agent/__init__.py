@@ -1,0 +1,1 @@
+"""Who acts, and in what: environments, harnesses, efforts, rewards."""

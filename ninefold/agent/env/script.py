@@ -1,0 +1,39 @@
+"""Scripted policies written as generators."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from ninefold.core.protocols import Move, Observation
+from ninefold.core.types import Call
+
+Steps = Generator[Move, Sequence[Observation], None]
+"""Yields moves; is sent what the move's calls returned."""
+
+
+class Script:
+    """Plays a generator of moves; where it ends without an answer the answer is empty."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._started = False
+
+    def move(self, observations: Sequence[Observation]) -> Move:
+        """The next turn, given what the last turn's calls returned ([] at first)."""
+        try:
+            if self._started:
+                return self._steps.send(observations)
+            self._started = True
+            return next(self._steps)
+        except StopIteration:
+            return Move(response="")
+
+
+def use(tool: str, /, think: str = "", **arguments: str) -> Move:
+    """A move of one tool call."""
+    return Move(think=think, calls=(Call(tool=tool, arguments=arguments),))
+
+
+def answers(*responses: str) -> Script:
+    """A policy that says something and does nothing."""
+    return Script(Move(response=response) for response in responses)
