@@ -1,0 +1,140 @@
+"""The corpus as token windows: held-out part set aside, domains mixed by stated rates, every batch a function of its step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ninefold.core.config import Config
+from ninefold.core.events import Emit
+from ninefold.core.seeds import rng_of, split_of
+from ninefold.core.types import IntArray, Sample
+from ninefold.data.corpus.document import TEXT_DOMAINS, Document, Sources, read, versions
+from ninefold.data.corpus.filters import Contamination, Rules, clean
+from ninefold.data.corpus.skills import Skills, page
+
+Encode = Callable[[str], IntArray]
+
+
+class CorpusConfig(Config):
+    """What is read, and how much of a batch's tokens each domain gets."""
+
+    sources: Sources = Sources()
+    rules: Rules = Rules()
+    skills: Skills = Skills()
+    max_characters: int = 1_000_000
+    """Text kept per domain, cut at whole documents."""
+    rates: dict[str, float] = {"code": 0.05, "web": 0.05, "mathematics": 0.05, "knowledge": 0.05, "skills": 0.62, "wire": 0.18}
+    """Domain → share of tokens; `skills` are generated worksheets, `wire` conversations on set-aside content."""
+
+
+def collect(config: CorpusConfig, task_texts: Iterable[str], emit: Emit) -> list[Document]:
+    """Read, filter, deduplicate, decontaminate and cap; reports what was dropped and why."""
+    dropped: Counter[str] = Counter()
+    size: Counter[str] = Counter()
+    kept: list[Document] = []
+    sources = list(read(config.sources))
+    rng_of("corpus order").shuffle(sources)
+
+    def wanted() -> Iterable[Document]:
+        for document in sources:
+            if size[document.domain] < config.max_characters:
+                yield document
+
+    for document in clean(wanted(), config.rules, Contamination(task_texts), dropped):
+        size[document.domain] += len(document.text)
+        kept.append(document)
+    emit("corpus", characters=dict(size), documents=dict(Counter(d.domain for d in kept)), dropped=dict(dropped))
+    return kept
+
+
+def manifest(config: CorpusConfig, documents: Sequence[Document]) -> dict[str, Any]:
+    """What the corpus was made of: package versions and a hash per document."""
+    return {
+        "packages": versions(config.sources),
+        "documents": {d.id: {"domain": d.domain, "sha256": d.hash, "split": _split(d)} for d in documents},
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture:
+    """Draws training windows. Any batch can be made again from its step alone, so a resumed run needs no cursor."""
+
+    config: CorpusConfig
+    encode: Encode
+    train: Mapping[str, IntArray]
+    """Text domain → all training tokens, documents end to end."""
+    starts: Mapping[str, IntArray]
+    """Text domain → first token of each document in `train`, and the end."""
+    heldout: Mapping[str, list[IntArray]]
+    """Text domain → token arrays of held-out documents."""
+    wire: Sequence[IntArray]
+    """Conversations in wire format."""
+
+    @staticmethod
+    def of(config: CorpusConfig, documents: Sequence[Document], wire: Sequence[IntArray], encode: Encode) -> Mixture:
+        encoded = [(d, encode(d.text)) for d in documents]
+        train = {n: [ids for d, ids in encoded if d.domain == n and _split(d) == "train"] for n in TEXT_DOMAINS}
+        return Mixture(
+            config=config,
+            encode=encode,
+            train={n: np.concatenate([np.zeros(0, np.int32), *parts]) for n, parts in train.items()},
+            starts={n: np.cumsum([0, *map(len, parts)]) for n, parts in train.items()},
+            heldout={n: [ids for d, ids in encoded if d.domain == n and _split(d) == "heldout"] for n in TEXT_DOMAINS},
+            wire=wire,
+        )
+
+    def batch(self, step: int, tokens: int, length: int, *names: object) -> list[Sample]:
+        """About `tokens` tokens in windows of at most `length`, fixed by step and `names` (e.g. seed and rank)."""
+        samples: list[Sample] = []
+        count = 0
+        domains, weights = self._weights(length)
+        rng = rng_of("mixture", step, *names)
+        while count < tokens:
+            domain = rng.choices(domains, weights)[0]
+            ids = self._draw(domain, length, rng.getrandbits(60))
+            samples.append(Sample(ids=ids, mask=np.ones(len(ids), np.bool_), task=domain))
+            count += len(ids)
+        return samples
+
+    def _weights(self, length: int) -> tuple[list[str], list[float]]:
+        """Domains and how often to draw each, so that *tokens* follow the rates: short documents are drawn more often."""
+        rates = {n: r for n, r in self.config.rates.items() if r > 0 and (n != "wire" or self.wire)}
+        typical = {n: float(length) for n in rates}
+        if "wire" in rates:
+            typical["wire"] = float(np.mean([min(len(w), length) for w in self.wire]))
+        return list(rates), [rate / typical[n] for n, rate in rates.items()]
+
+    def _draw(self, domain: str, length: int, seed: int) -> IntArray:
+        if domain == "wire":
+            return self.wire[seed % len(self.wire)][:length]
+        if domain == "skills":
+            return self.encode(page(self.config.skills, 2 * length, seed))[:length]
+        starts = self.starts[domain]
+        rng = rng_of(domain, seed)
+        at = rng.randrange(int(starts[-1]))
+        document = int(np.searchsorted(starts, at, side="right")) - 1
+        first = max(int(starts[document]), min(at, int(starts[document + 1]) - length))
+        return self.train[domain][first : min(first + length, int(starts[document + 1]))]
+
+
+def heldout_samples(documents: Sequence[IntArray], length: int, tokens: int) -> list[Sample]:
+    """The first `tokens` tokens of held-out documents, in windows of at most `length`."""
+    samples: list[Sample] = []
+    count = 0
+    for ids in documents:
+        for i in range(0, len(ids) - 1, length):
+            window = ids[i : i + length]
+            if count >= tokens:
+                return samples
+            samples.append(Sample(ids=window, mask=np.ones(len(window), np.bool_)))
+            count += len(window)
+    return samples
+
+
+def _split(document: Document) -> str:
+    return "heldout" if split_of(document.hash) == "heldout" else "train"
