@@ -1,0 +1,33 @@
+"""Families of tasks: each a generator, a world, a verifier, and the scripted policies that prove it sound."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from ninefold.core.errors import UserError
+from ninefold.core.protocols import Family
+
+_FAMILIES: dict[str, str] = {
+    "arithmetic": "ninefold.agent.env.arithmetic:Arithmetic",
+    "passage": "ninefold.agent.env.passage:Passage",
+}
+
+
+def names() -> tuple[str, ...]:
+    """Names of all families, in the order of reports."""
+    return tuple(_FAMILIES)
+
+
+@cache
+def family(name: str) -> Family:
+    """The family of that name; its module is imported at first use."""
+    if name not in _FAMILIES:
+        raise UserError(f"no task family {name!r}; there are {', '.join(_FAMILIES)}")
+    module, _, symbol = _FAMILIES[name].partition(":")
+    return getattr(import_module(module), symbol)()
+
+
+def families() -> dict[str, Family]:
+    """Every family by name."""
+    return {name: family(name) for name in _FAMILIES}

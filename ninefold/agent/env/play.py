@@ -1,0 +1,46 @@
+"""Play a scripted policy against a task, without any model or chat format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ninefold.core.errors import SandboxError
+from ninefold.core.protocols import Family, Observation, SandboxRuntime, ScriptedPolicy
+from ninefold.core.types import Result, Task
+
+
+def play(
+    family: Family, task: Task, policy: ScriptedPolicy, seed: int = 0, runtime: SandboxRuntime | None = None
+) -> tuple[Result, Mapping[str, Any]]:
+    """(verdict, final state) of one episode; a broken sandbox makes it invalid.
+
+    Ends at the first move without calls, or when the task's turns are used up.
+    """
+    try:
+        final = _episode(family, task, policy, seed, runtime)
+        return family.verify(task, final, runtime=runtime), final
+    except SandboxError as error:
+        return Result(status="invalid", detail=str(error)), {}
+
+
+def _episode(
+    family: Family, task: Task, policy: ScriptedPolicy, seed: int, runtime: SandboxRuntime | None
+) -> Mapping[str, Any]:
+    world = family.open(task, seed=seed, runtime=runtime)
+    try:
+        observations: list[Observation] = []
+        response: str | None = None
+        for _ in range(task.limits.turns):
+            move = policy.move(observations)
+            response = move.response
+            if not move.calls:
+                break
+            observations = [world.call(call) for call in move.calls]
+            if any(observation.done for observation in observations):
+                break
+        # A verifier in another process sees the state as JSON: so does this one.
+        return json.loads(json.dumps(world.final(response)))
+    finally:
+        world.close()

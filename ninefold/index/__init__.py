@@ -1,0 +1,5 @@
+"""Search over documents."""
+
+from ninefold.index.lexical import Document, Hit, Index
+
+__all__ = ["Document", "Hit", "Index"]
