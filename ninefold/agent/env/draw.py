@@ -13,7 +13,9 @@ from ninefold.core.types import Split
 Content = TypeVar("Content")
 
 
-def draw(make: Callable[[Random], Content], key: Callable[[Content], str], *, split: Split, names: tuple[object, ...]) -> Content:
+def draw(
+    make: Callable[[Random], Content], key: Callable[[Content], str], *, split: Split, names: tuple[object, ...]
+) -> Content:
     """The first content of the stream seeded by `names` whose key falls into `split`.
 
     `key` must name the content alone, not its wording, so that nothing is asked in two splits.

@@ -34,6 +34,10 @@ def use(tool: str, /, think: str = "", **arguments: str) -> Move:
     return Move(think=think, calls=(Call(tool=tool, arguments=arguments),))
 
 
-def answers(*responses: str) -> Script:
+def answers(response: str) -> Script:
     """A policy that says something and does nothing."""
-    return Script(Move(response=response) for response in responses)
+
+    def steps() -> Steps:
+        yield Move(response=response)
+
+    return Script(steps())
