@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ninefold.agent.env.calls import refusal
-from ninefold.agent.env.script import Script
+from ninefold.agent.env.script import Script, Steps
 from ninefold.core.protocols import Move, Observation, SandboxRuntime, Tool
 from ninefold.core.types import Call, Domain, Task
 
@@ -49,4 +49,8 @@ def response_of(final: Mapping[str, Any]) -> str:
 
 def say(response: str | None, think: str = "") -> Script:
     """A policy that thinks once and answers."""
-    return Script(move for move in [Move(think=think, response=response)])
+
+    def steps() -> Steps:
+        yield Move(think=think, response=response)
+
+    return Script(steps())
