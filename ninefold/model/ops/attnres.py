@@ -1,0 +1,85 @@
+"""Block Attention Residuals (report Eq. 8–10): each site mixes the finished blocks and the running partial sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A residual source with its inverse RMS, which every later site needs again."""
+
+    value_TD: Tensor
+    inverse_rms_T1: Tensor
+
+    @staticmethod
+    def of(value_TD: Tensor, eps: float) -> Source:
+        wide = value_TD.to(torch.promote_types(value_TD.dtype, torch.float32))
+        return Source(value_TD=value_TD, inverse_rms_T1=torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps))
+
+
+def mix(sources: Sequence[Source], query_D: Tensor, norm_weight_D: Tensor) -> Tensor:
+    """`attention_residual` of sources whose inverse RMS is known: the cheap form, two passes over each source."""
+    if len(sources) == 1:
+        return sources[0].value_TD
+    key_D = _wide(query_D * norm_weight_D)
+    logits = [(_wide(s.value_TD) @ key_D[:, None]) * s.inverse_rms_T1 for s in sources]
+    p_TN = torch.softmax(torch.cat(logits, -1), -1)
+    h_TD = p_TN[:, :1] * sources[0].value_TD
+    for n, s in enumerate(sources[1:], start=1):
+        h_TD = torch.addcmul(h_TD, p_TN[:, n : n + 1], _wide(s.value_TD))
+    return h_TD.to(sources[0].value_TD.dtype)
+
+
+def attention_residual(sources: Sequence[Tensor], query_D: Tensor, norm_weight_D: Tensor, eps: float = 1e-5) -> Tensor:
+    """h = Σ_i p_i v_i with p = softmax_i(query · RMSNorm(v_i)); values un-normalised, in float32 or wider inside.
+
+    `sources` are [T, D] each: the embedding, the finished blocks, and within a block the partial sum.
+    """
+    return mix([Source.of(v_TD, eps) for v_TD in sources], query_D, norm_weight_D)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedBlocks:
+    """Phase one of the two-phase form: the finished blocks' part of every site of the coming block, computed at once."""
+
+    peak_TS: Tensor
+    """Largest logit per token and site."""
+    mass_TS: Tensor
+    """Σ exp(logit − peak)."""
+    mixed_TSD: Tensor
+    """Σ exp(logit − peak) v."""
+    key_SD: Tensor
+    """Pseudo-query times norm weight of each site."""
+    eps: float
+
+    @staticmethod
+    def of(sources: Sequence[Tensor], query_SD: Tensor, norm_weight_SD: Tensor, eps: float = 1e-5) -> FinishedBlocks:
+        """Score the finished `sources` [T, D] against the S sites of a block."""
+        v_TND = _wide(torch.stack(list(sources), 1))
+        key_SD = _wide(query_SD * norm_weight_SD)
+        inverse_rms_TN1 = torch.rsqrt(v_TND.pow(2).mean(-1, keepdim=True) + eps)
+        logits_TNS = (v_TND @ key_SD.T) * inverse_rms_TN1
+        peak_TS = logits_TNS.amax(1)
+        share_TNS = (logits_TNS - peak_TS[:, None]).exp()
+        return FinishedBlocks(peak_TS=peak_TS, mass_TS=share_TNS.sum(1), mixed_TSD=share_TNS.mT @ v_TND, key_SD=key_SD, eps=eps)
+
+    def site(self, s: int, partial_TD: Tensor | None) -> Tensor:
+        """Phase two: site s's input, the partial sum (None at the block's start) merged by an online softmax."""
+        peak_T1, mass_T1, mixed_TD = self.peak_TS[:, s, None], self.mass_TS[:, s, None], self.mixed_TSD[:, s]
+        if partial_TD is None:
+            return mixed_TD / mass_T1
+        partial = Source.of(partial_TD, self.eps)
+        logit_T1 = (_wide(partial_TD) @ self.key_SD[s, :, None]) * partial.inverse_rms_T1
+        top_T1 = torch.maximum(peak_T1, logit_T1)
+        old_T1, new_T1 = (peak_T1 - top_T1).exp(), (logit_T1 - top_T1).exp()
+        h_TD = (old_T1 * mixed_TD + new_T1 * _wide(partial_TD)) / (old_T1 * mass_T1 + new_T1)
+        return h_TD.to(partial_TD.dtype)
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
