@@ -1,0 +1,1 @@
+"""Microscaling number formats: one quantiser for training, generation and export."""
