@@ -18,7 +18,12 @@ from ninefold.core.errors import VerifierError
 from ninefold.core.records import task_record
 from ninefold.core.types import Result, Task
 
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from ninefold.agent.env.judge import main; main(sys.argv[2], int(sys.argv[3]))"
+_START = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from ninefold.agent.env.judge import main
+main(sys.argv[2], int(sys.argv[3]))
+"""
 
 
 class FreshVerifier:
