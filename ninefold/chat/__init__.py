@@ -1,0 +1,1 @@
+"""XTML, the chat format: messages in, token segments out, and back."""
