@@ -1,0 +1,87 @@
+"""τ_b: how many times b₀ a trajectory may spend, by domain and effort; measured, then changeable while a job runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ninefold.core.config import Config
+from ninefold.core.errors import UserError
+from ninefold.core.types import CELLS, Budget, Cell, Trajectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Multipliers:
+    """τ_b of each cell that has one; a cell without is not budgeted."""
+
+    values: Mapping[Cell, float] = field(default_factory=dict[Cell, float])
+
+    def of(self, cell: Cell) -> float | None:
+        return self.values.get(cell)
+
+    def changed(self, controls: Mapping[str, Any]) -> Multipliers:
+        """With the values of `controls` (`tau_b.<domain>.<effort>` → number) on top; other keys are not ours.
+
+        Raises UserError for a cell that does not exist or a value that is no positive number.
+        """
+        values = dict(self.values)
+        for key, value in controls.items():
+            if not key.startswith("tau_b."):
+                continue
+            cell = next((cell for cell in CELLS if key == "tau_b." + ".".join(cell)), None)
+            if cell is None:
+                raise UserError(f"no cell of that name: {key}; e.g. tau_b.coding.low")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise UserError(f"{key} must be a positive number, got {value!r}")
+            values[cell] = float(value)
+        return Multipliers(values=values)
+
+
+def calibrate(trajectories: Iterable[Trajectory], budgets: Mapping[str, Budget], *, quantile: float = 0.85) -> float:
+    """τ_b such that about 1 − `quantile` of `trajectories` (one cell's, of the cold-start model) spend more than τ_b · b₀.
+
+    It is one of the spends met, in units of b₀: the one whose share above is nearest to 1 − `quantile`, so that ties never
+    put a whole cell over its budget. Invalid trajectories and shapes without budget are left out.
+    """
+    ratios = [
+        t.spend / budgets[t.task.shape].tokens
+        for t in trajectories
+        if t.result.status != "invalid" and t.task.shape in budgets and budgets[t.task.shape].tokens > 0
+    ]
+    if not ratios:
+        raise UserError("no valid trajectory with a budget to measure τ_b on: evaluate the SFT model on this cell first")
+    ordered = np.sort(np.asarray(ratios, np.float64))
+    candidates = np.unique(ordered)
+    above = 1.0 - np.searchsorted(ordered, candidates, side="right") / len(ordered)
+    return float(candidates[np.argmin(np.abs(above - (1.0 - quantile)))])
+
+
+class Anneal(Config):
+    """Curriculum: τ_b goes geometrically from `start` times its value to its value over `steps`."""
+
+    start: float = 1.0
+    steps: int = 0
+
+    def at(self, step: int) -> float:
+        """Factor on τ_b at `step`, from 0."""
+        if step >= self.steps:
+            return 1.0
+        return self.start ** (1.0 - step / self.steps)
+
+
+class Toggle(Config):
+    """Kimi K2.5's curriculum: budgeted and free phases of `period` iterations in turn, free first."""
+
+    period: int = 0
+    """Iterations of a phase; 0 budgets always."""
+    accuracy: float = 0.5
+    """In a budgeted phase only groups that pass at least this share are held to their budget."""
+
+    def budgeted(self, step: int, accuracy: float) -> bool:
+        """Whether a group of that pass rate is held to its budget at iteration `step`."""
+        if self.period == 0:
+            return True
+        return (step // self.period) % 2 == 1 and accuracy >= self.accuracy

@@ -1,0 +1,88 @@
+"""A harness is the composition of its modules; its composition, as JSON, makes it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ninefold.agent.harness.context import CLEARED, ContextPolicy
+from ninefold.agent.harness.prompt import Prompt
+from ninefold.agent.harness.stop import StopRule
+from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface
+from ninefold.core.errors import UserError
+from ninefold.core.protocols import Message, Move, ParsedMessage, Tool
+from ninefold.core.types import Call, Task
+
+ERROR = "error: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed:
+    """A harness made of modules (implements `core.protocols.Harness`)."""
+
+    name: str
+    interface: ToolInterface = field(default_factory=ToolInterface)
+    prompt: Prompt = field(default_factory=Prompt)
+    context: ContextPolicy = field(default_factory=ContextPolicy)
+    stop: StopRule = field(default_factory=StopRule)
+
+    @property
+    def composition(self) -> Mapping[str, Any]:
+        """JSON that `compose` turns into this harness again."""
+        return asdict(self)
+
+    def messages(self, task: Task) -> list[Message]:
+        return self.prompt.messages(task)
+
+    def schemas(self, tools: Sequence[Tool]) -> list[dict[str, Any]]:
+        return self.interface.schemas(tools)
+
+    def to_wire(self, move: Move, tools: Sequence[Tool]) -> Message:
+        calls = [self.interface.to_wire(call, tools) for call in move.calls]
+        message: dict[str, Any] = {"role": "assistant", "reasoning_content": move.think, "content": move.response}
+        if calls:
+            message["tool_calls"] = [tool_call(call, index) for index, call in enumerate(calls)]
+        return message
+
+    def to_world(self, call: Call, tools: Sequence[Tool]) -> Call:
+        return self.interface.to_world(call, tools)
+
+    def observation(self, text: str) -> str:
+        return self.interface.observation(text)
+
+    def finished(self, message: ParsedMessage, turns: int) -> bool:
+        return self.stop.finished(message, turns)
+
+    def phrases(self, tools: Sequence[Tool]) -> list[str]:
+        """Every fixed phrase that this harness puts on the wire for `tools`."""
+        own = [ERROR + NO_SUCH_TOOL, ERROR + BAD_ARGUMENTS, ERROR, CLEARED]
+        return [*self.interface.phrases(tools), *self.prompt.phrases(), *own]
+
+
+def tool_call(call: Call, index: int) -> dict[str, Any]:
+    """A call as OpenAI writes it inside an assistant message; `index` from 0 makes its id."""
+    function = {"name": call.tool, "arguments": json.dumps(dict(call.arguments), ensure_ascii=False)}
+    return {"id": call_id(index), "type": "function", "function": function}
+
+
+def call_id(index: int) -> str:
+    """Id of the `index`-th call of a message, which its result repeats."""
+    return f"call_{index}"
+
+
+def compose(composition: Mapping[str, Any]) -> Composed:
+    """The harness of a composition. Raises UserError naming what is not understood."""
+    try:
+        return Composed(
+            name=composition["name"],
+            interface=ToolInterface(**composition["interface"]),
+            prompt=Prompt(**composition["prompt"]),
+            context=ContextPolicy(**composition["context"]),
+            stop=StopRule(**composition["stop"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"a harness composition has name, interface, prompt, context and stop with their fields; this one: {error}"
+        ) from None

@@ -1,0 +1,334 @@
+"""The agent loop as a state machine: it says what to generate next, takes what was generated, and is data in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ninefold.agent.effort.budget import spend
+from ninefold.agent.harness.compose import ERROR, Composed, call_id, compose
+from ninefold.agent.harness.context import Exchange
+from ninefold.agent.harness.transcript import Transcript
+from ninefold.core.errors import NinefoldError, SandboxError, boundary
+from ninefold.core.protocols import ChatFormat, Completion, Family, Message, Observation, Request, SandboxRuntime, Tool, World
+from ninefold.core.packed import (
+    as_bytes,
+    call_of,
+    call_record,
+    pack,
+    rows_of,
+    rows_record,
+    slot_of,
+    slot_record,
+    turn_of,
+    turn_record,
+    unpack,
+)
+from ninefold.core.seeds import seed_of
+from ninefold.core.types import Call, Result, Row, Segment, Slot, StopReason, Trajectory, Turn
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """How far an episode has come."""
+
+    message: int = 0
+    """Index of the assistant message in progress within the row's conversation."""
+    new_tokens: int = 0
+    think_tokens: int = 0
+    """Of finished messages."""
+    resumes: int = 0
+    response: str | None = None
+    """Of the last finished message; what the verifier sees."""
+    stop: StopReason | None = None
+    trouble: str = ""
+    """Why nobody can judge the episode; empty where all is well."""
+    turns: list[Turn] = field(default_factory=list[Turn])
+
+
+class Episode:
+    """One attempt at a task. Alternate `request` and `accept` until `done`; then `final`, a verifier, and `conclude`.
+
+    A paused message stays open: the next request goes on from the ids so far. Truncated episodes (tokens, context, turns)
+    are judged by the state that the world was left in, without a response unless a whole message gave one.
+    """
+
+    def __init__(
+        self,
+        *,
+        slot: Slot,
+        family: Family,
+        harness: Composed,
+        chat: ChatFormat,
+        world: World | None = None,
+        transcript: Transcript | None = None,
+        progress: Progress | None = None,
+        exchanges: Sequence[Exchange] = (),
+    ) -> None:
+        self.slot = slot
+        self.family = family
+        self.harness = harness
+        self.chat = chat
+        self.tools: tuple[Tool, ...] = tuple(tool for tool in family.tools if tool.name in slot.task.tools)
+        self.observations: tuple[Observation, ...] = ()
+        """What the last message's calls returned."""
+        self._world = world
+        self._transcript = transcript or Transcript()
+        self._progress = progress or Progress()
+        self._exchanges = list(exchanges)
+
+    @staticmethod
+    def start(
+        slot: Slot, *, family: Family, harness: Composed, chat: ChatFormat, runtime: SandboxRuntime | None = None
+    ) -> Episode:
+        """A fresh episode with its world open; one whose world cannot be opened is done at once, as invalid."""
+        episode = Episode(slot=slot, family=family, harness=harness, chat=chat)
+        with boundary(SandboxError, f"opening {slot.task.id}", catch=episode._break):
+            episode._world = family.open(slot.task, seed=slot.seed, runtime=runtime)
+        episode._begin_row(())
+        episode._check_limits()
+        return episode
+
+    @property
+    def done(self) -> bool:
+        return self._progress.stop is not None
+
+    @property
+    def session(self) -> str:
+        """Identity of the row that grows."""
+        return f"{self.slot.id}#{self._transcript.row}"
+
+    def request(self) -> Request:
+        """What to generate next: an assistant message, or the rest of one that was paused."""
+        assert not self.done
+        turn = len(self._progress.turns)
+        return Request(
+            id=f"{self.session}.{turn}.{self._progress.resumes}",
+            session=self.session,
+            ids=self._transcript.ids,
+            max_new=self._room,
+            seed=seed_of(self.slot.seed, self._transcript.row, turn),
+        )
+
+    def accept(self, completion: Completion) -> None:
+        """Take what was generated: a whole message is acted on, a paused one stays open, anything else ends the episode."""
+        assert not self.done
+        self._append_sampled(completion)
+        match completion.finish:
+            case "stop":
+                self._act()
+            case "length":
+                self._truncate()
+            case "error":
+                self._break(NinefoldError("generation failed"))
+            case "paused":
+                self._check_limits()
+
+    def resumed(self) -> None:
+        """Count that it was paused and goes on."""
+        self._progress.resumes += 1
+
+    def abandon(self, reason: StopReason, detail: str) -> None:
+        """End it here for a stated reason that is not the policy's; its result will be invalid."""
+        assert not self.done
+        self._progress.stop, self._progress.trouble = reason, detail
+
+    def final(self) -> Mapping[str, Any] | None:
+        """Close the world and return its final state for the verifier; None where there is nothing to judge."""
+        assert self.done
+        state: Mapping[str, Any] | None = None
+        with boundary(SandboxError, f"closing {self.slot.task.id}", catch=self._break):
+            if self._world is not None:
+                if not self._progress.trouble:
+                    state = self._world.final(self._progress.response)
+                self._world.close()
+        self._world = None
+        return None if self._progress.trouble else state
+
+    def conclude(self, result: Result | None) -> Trajectory:
+        """The finished trajectory; `result` is the verdict on `final`, None where that was None."""
+        progress, slot = self._progress, self.slot
+        assert progress.stop is not None
+        assert (result is None) == bool(progress.trouble)
+        return Trajectory(
+            id=slot.id,
+            task=slot.task,
+            effort=slot.effort,
+            group=slot.group,
+            seed=slot.seed,
+            rows=self._transcript.rows,
+            turns=tuple(progress.turns),
+            composition=self.harness.composition,
+            stop=progress.stop,
+            result=result or Result(status="invalid", detail=progress.trouble),
+            spend=spend(slot.task.domain, think_tokens=progress.think_tokens, new_tokens=progress.new_tokens),
+            resumes=progress.resumes,
+        )
+
+    def save(self) -> bytes:
+        """Everything it owns, between two calls; `restore` goes on bit for bit."""
+        assert not self.done
+        assert self._world is not None
+        rows, arrays = rows_record([*self._transcript.rows, *(Row(segments=e.sampled) for e in self._exchanges)])
+        progress = {name: getattr(self._progress, name) for name in Progress.__slots__}
+        record = {
+            "slot": slot_record(self.slot),
+            "composition": self.harness.composition,
+            "progress": progress | {"turns": [turn_record(turn) for turn in self._progress.turns]},
+            "rows": rows,
+            "exchanges": [
+                {"calls": [call_record(call) for call in e.calls], "results": list(e.results)} for e in self._exchanges
+            ],
+        }
+        return pack(record, {**arrays, "world": as_bytes(self._world.save())})
+
+    @staticmethod
+    def restore(
+        saved: bytes, *, families: Mapping[str, Family], chat: ChatFormat, runtime: SandboxRuntime | None = None
+    ) -> Episode:
+        """The inverse of `save`."""
+        record, arrays = unpack(saved)
+        slot, family = slot_of(record["slot"]), families[record["slot"]["task"]["family"]]
+        rows = rows_of(record["rows"], arrays)
+        closed = len(rows) - len(record["exchanges"])
+        exchanges = [
+            Exchange(sampled=row.segments, calls=tuple(call_of(c) for c in e["calls"]), results=tuple(e["results"]))
+            for row, e in zip(rows[closed:], record["exchanges"])
+        ]
+        episode = Episode(
+            slot=slot,
+            family=family,
+            harness=compose(record["composition"]),
+            chat=chat,
+            transcript=Transcript(rows[:closed]),
+            progress=Progress(**record["progress"] | {"turns": [turn_of(turn) for turn in record["progress"]["turns"]]}),
+            exchanges=exchanges,
+        )
+        with boundary(SandboxError, f"restoring {slot.task.id}", catch=episode._break):
+            episode._world = family.restore(slot.task, arrays["world"].tobytes(), runtime=runtime)
+        return episode
+
+    @property
+    def _room(self) -> int:
+        """Tokens that may still be generated in this row."""
+        limits = self.slot.task.limits
+        return min(limits.new_tokens - self._progress.new_tokens, limits.context - self._transcript.tokens)
+
+    def _append_sampled(self, completion: Completion) -> None:
+        if not len(completion.ids):
+            return
+        self._transcript.append(
+            Segment(
+                ids=completion.ids,
+                source="sampled",
+                message=self._progress.message,
+                logprobs=completion.logprobs,
+                policy_version=completion.policy_version,
+                finish_reason=completion.finish,
+            )
+        )
+        self._progress.new_tokens += len(completion.ids)
+
+    def _message_ids(self) -> tuple[tuple[Segment, ...], np.ndarray]:
+        sampled = self._transcript.message
+        length = sum(len(segment.ids) for segment in sampled)
+        return sampled, self._transcript.ids[self._transcript.tokens - length :]
+
+    def _act(self) -> None:
+        """A whole message: dispatch its calls, then stop or ask for the next one."""
+        progress = self._progress
+        sampled, ids = self._message_ids()
+        message = self.chat.parse(ids)
+        progress.think_tokens += message.think_tokens
+        progress.response = message.response
+        self.observations = tuple(self._dispatch(call) for call in message.calls)
+        results = tuple(self.harness.observation(observation.text) for observation in self.observations)
+        progress.turns.append(Turn(think=message.think, response=message.response, calls=message.calls, observations=results))
+        turns = len(progress.turns)
+        if self.done:
+            return
+        if not message.calls or any(observation.done for observation in self.observations):
+            progress.stop = "answered"
+        elif self.harness.finished(message, turns) or turns >= self.slot.task.limits.turns:
+            progress.stop = "turns"
+        else:
+            self._continue(Exchange(sampled=sampled, calls=message.calls, results=results))
+
+    def _dispatch(self, call: Call) -> Observation:
+        """Execute one call; what cannot be dispatched is answered by an error under the same index."""
+        canonical = self.harness.to_world(call, self.tools)
+        if canonical.error is not None:
+            return Observation(text=ERROR + canonical.error)
+        observation = Observation(text="")
+        if self._world is not None and not self.done:
+            with boundary(SandboxError, f"{canonical.tool} in {self.slot.task.id}", catch=self._break):
+                observation = self._world.call(canonical)
+        return observation
+
+    def _continue(self, exchange: Exchange) -> None:
+        """Append the results, or open a shortened row where the context policy wants one; stop where neither fits."""
+        policy, limit = self.harness.context, self.slot.task.limits.context
+        rendered = self._results(exchange, self._progress.message)
+        tokens = self._transcript.tokens + sum(len(segment.ids) for segment in rendered)
+        if policy.kind != "none":
+            self._exchanges.append(exchange)
+        if policy.due(tokens, limit):
+            shortened = policy.shorten(self._exchanges)
+            if shortened != self._exchanges:
+                self._exchanges = shortened
+                self._begin_row(shortened)
+                self._check_limits()
+                return
+        if tokens >= limit:
+            self._progress.stop = "context"
+            return
+        self._transcript.append(*rendered)
+        self._progress.message += 1 + len(exchange.results)
+        self._check_limits()
+
+    def _begin_row(self, exchanges: Sequence[Exchange]) -> None:
+        opening = self.harness.messages(self.slot.task)
+        segments = self.chat.open(opening, tools=self.harness.schemas(self.tools), effort=self.slot.effort)
+        message = len(opening)
+        for exchange in exchanges:
+            segments = [*segments, *exchange.as_context(message), *self._results(exchange, message)]
+            message += 1 + len(exchange.results)
+        self._transcript.open(segments)
+        self._progress.message = message
+
+    def _results(self, exchange: Exchange, message: int) -> list[Segment]:
+        """The results of message `message`, and the prefix of the next one."""
+        messages: list[Message] = [
+            {"role": "tool", "tool_call_id": call_id(index), "name": call.tool, "content": text}
+            for index, (call, text) in enumerate(zip(exchange.calls, exchange.results))
+        ]
+        return self.chat.extend(messages, message=message + 1, calls=exchange.calls)
+
+    def _truncate(self) -> None:
+        """A message cut off by a limit: it is kept as a turn, none of its calls is dispatched."""
+        _, ids = self._message_ids()
+        message = self.chat.parse(ids)
+        self._progress.think_tokens += message.think_tokens
+        self._progress.response = None
+        self._progress.turns.append(Turn(think=message.think, response=message.response, calls=(), observations=()))
+        self._progress.stop = self._limit()
+
+    def _check_limits(self) -> None:
+        """Stop where nothing may be generated any more; a message in progress is then truncated."""
+        if self.done or self._room > 0:
+            return
+        if self._transcript.message:
+            self._truncate()
+        else:
+            self._progress.stop = self._limit()
+
+    def _limit(self) -> StopReason:
+        return "tokens" if self._progress.new_tokens >= self.slot.task.limits.new_tokens else "context"
+
+    def _break(self, error: NinefoldError) -> None:
+        """Something that is not the policy's fault: the episode is invalid."""
+        self._progress.stop = "error"
+        self._progress.trouble = self._progress.trouble or str(error)

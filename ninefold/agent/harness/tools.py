@@ -1,0 +1,108 @@
+"""The tool interface: how tools are named, declared and called on the wire, and how much of a result is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ninefold.agent.harness.naming import Convention, wire_name
+from ninefold.core.protocols import Tool
+from ninefold.core.types import Call
+
+SchemaStyle = Literal["bare", "strict", "described"]
+
+NO_SUCH_TOOL = "no such tool"
+BAD_ARGUMENTS = "bad arguments"
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolInterface:
+    """One way of offering tools to a policy."""
+
+    naming: Convention = "plain"
+    schema: SchemaStyle = "bare"
+    """bare: names and types; strict: no further properties; described: with the tool's description."""
+    output_limit: int = 4_000
+    """Characters of a tool result that the policy sees."""
+
+    def schemas(self, tools: Sequence[Tool]) -> list[dict[str, Any]]:
+        """OpenAI function declarations; no two tools may share a name on the wire."""
+        declared = [self._schema(tool) for tool in tools]
+        names = [schema["function"]["name"] for schema in declared]
+        assert len(set(names)) == len(names), f"two tools are called the same under {self.naming}: {names}"
+        return declared
+
+    def to_wire(self, call: Call, tools: Sequence[Tool]) -> Call:
+        """A call in canonical names as this interface's policy writes it; what no tool is called stays as it is."""
+        tool = next((tool for tool in tools if tool.name == call.tool), None)
+        if tool is None:
+            return call
+        name, parameters = wire_name(tool, self.naming)
+        renamed = dict(zip(tool.parameters, parameters))
+        return Call(tool=name, arguments={renamed.get(key, key): value for key, value in call.arguments.items()})
+
+    def to_world(self, call: Call, tools: Sequence[Tool]) -> Call:
+        """A call off the wire in canonical names, with `error` where it names no tool or its arguments do not fit."""
+        if call.error is not None:
+            return call
+        for tool in tools:
+            name, parameters = wire_name(tool, self.naming)
+            if name == call.tool:
+                return _canonical(call, tool, parameters)
+        return Call(tool=call.tool, arguments=call.arguments, error=NO_SUCH_TOOL)
+
+    def observation(self, text: str) -> str:
+        """A result cut to `output_limit` characters, with the number left out stated."""
+        left_out = len(text) - self.output_limit
+        return text if left_out <= 0 else f"{text[: self.output_limit]}… ({left_out} more)"
+
+    def phrases(self, tools: Sequence[Tool]) -> list[str]:
+        """Names, and what stands around names in a compact, sorted declaration of `tools`."""
+        names = [text for tool in tools for text in _flat(wire_name(tool, self.naming))]
+        return names + [piece for schema in self.schemas(tools) for piece in _around(schema, names)]
+
+    def _schema(self, tool: Tool) -> dict[str, Any]:
+        name, parameters = wire_name(tool, self.naming)
+        kinds = [{"type": kind} for kind in tool.parameters.values()]
+        shape: dict[str, Any] = {"type": "object", "properties": dict(zip(parameters, kinds)), "required": list(parameters)}
+        function: dict[str, Any] = {"name": name, "parameters": shape}
+        if self.schema == "strict":
+            shape["additionalProperties"] = False
+        elif self.schema == "described":
+            function["description"] = tool.description
+        return {"type": "function", "function": function}
+
+
+def _canonical(call: Call, tool: Tool, parameters: Sequence[str]) -> Call:
+    given = call.arguments
+    if len(given) == len(parameters) and all(name in given for name in parameters):
+        arguments = {canonical: given[name] for canonical, name in zip(tool.parameters, parameters)}
+        if all(_fits(value, tool.parameters[name]) for name, value in arguments.items()):
+            return Call(tool=tool.name, arguments=arguments)
+    return Call(tool=tool.name, arguments=given, error=BAD_ARGUMENTS)
+
+
+def _fits(value: Any, kind: str) -> bool:
+    return isinstance(value, _KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _flat(name: tuple[str, tuple[str, ...]]) -> list[str]:
+    return [name[0], *name[1]]
+
+
+def _around(schema: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """The pieces of the declaration's text between quoted names."""
+    text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    for name in names:
+        text = text.replace(f'"{name}"', '"\x00"')
+    return [piece for piece in text.split("\x00") if piece]

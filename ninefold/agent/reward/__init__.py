@@ -1,0 +1,1 @@
+"""From verdicts to rewards: budget override, cohorts, the outcome filter."""
