@@ -1,0 +1,1 @@
+"""Per-head Muon and AdamW, learning-rate schedules, QK-clip."""

@@ -1,0 +1,55 @@
+"""QK-clip: no attention logit of a head grows past a threshold, because the head's weights are scaled back when one did."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ninefold.model.mla import MLA
+
+
+def record_attention(model: nn.Module, on: bool) -> None:
+    """Let every MLA note its heads' largest logits in the forwards to come, or stop and forget them."""
+    for layer in mla_layers(model):
+        layer.record_logits = on
+        layer.max_logit_H = None
+
+
+def mla_layers(model: nn.Module) -> list[MLA]:
+    return [module for module in model.modules() if isinstance(module, MLA)]
+
+
+def recorded_logits(model: nn.Module) -> Tensor:
+    """[MLA layers, H] largest logits since recording began; −∞ where a layer saw no token."""
+    largest = [layer.max_logit_H for layer in mla_layers(model)]
+    return torch.stack(
+        [
+            torch.full((layer.heads,), -torch.inf) if seen_H is None else seen_H.float()
+            for layer, seen_H in zip(mla_layers(model), largest)
+        ]
+    )
+
+
+@torch.no_grad()
+def qk_clip(model: nn.Module, largest_LH: Tensor, threshold: float) -> int:
+    """Scale back every head whose largest logit exceeded `threshold`; how many those were.
+
+    With γ = threshold / max: q_nope and k_nope times √γ each, q_rope times γ, since the key it meets is shared by all heads
+    and stays: so both parts of the logit, and all of it, shrink by γ (K2, QK-Clip; the report keeps it).
+    """
+    clipped = 0
+    for layer, largest_H in zip(mla_layers(model), largest_LH, strict=True):
+        gamma_H = torch.where(largest_H > threshold, threshold / largest_H, 1.0)
+        if bool((gamma_H < 1).any()):
+            _rescale(layer, gamma_H)
+            clipped += int((gamma_H < 1).sum())
+    return clipped
+
+
+def _rescale(layer: MLA, gamma_H: Tensor) -> None:
+    query_HQR = layer.q_b_proj.weight.view(layer.heads, layer.nope + layer.rope, -1)
+    key_value_HPL = layer.kv_b_proj.weight.view(layer.heads, layer.nope + layer.value, -1)
+    gamma_H11 = gamma_H.to(query_HQR)[:, None, None]
+    query_HQR[:, : layer.nope].mul_(gamma_H11.sqrt())
+    query_HQR[:, layer.nope :].mul_(gamma_H11)
+    key_value_HPL[:, : layer.nope].mul_(gamma_H11.sqrt())

@@ -1,0 +1,160 @@
+"""One function on several local processes that reduce over gloo: one thread each, none outlives its parent."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess, parent_process
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ninefold.core.errors import NinefoldError, boundary
+
+P = ParamSpec("P")
+R = TypeVar("R")
+V = TypeVar("V")
+
+_PR_SET_PDEATHSIG = 1
+_PATIENCE = timedelta(hours=2)
+"""How long one rank waits for another: a slow rank is no error, and a dead one is seen by its parent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The processes that train one model together; alone where size is 1."""
+
+    rank: int = 0
+    size: int = 1
+
+    def sum_(self, x: Tensor) -> Tensor:
+        """`x`, in place, summed over all ranks."""
+        if self.size > 1:
+            dist.all_reduce(x)
+        return x
+
+    def max_(self, x: Tensor) -> Tensor:
+        """`x`, in place, the element-wise largest of all ranks."""
+        if self.size > 1:
+            dist.all_reduce(x, dist.ReduceOp.MAX)
+        return x
+
+    def gather(self, value: V) -> list[V]:
+        """Every rank's value, in rank order."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
+
+    def broadcast(self, value: V) -> V:
+        """Rank 0's value."""
+        return self.gather(value)[0]
+
+
+class RankFailed(NinefoldError):
+    """A rank's process died, or something in it raised that is no error of ours."""
+
+
+def run_parallel(function: Callable[Concatenate[World, P], R], size: int, *args: P.args, **kwargs: P.kwargs) -> R:
+    """function(world, …) on `size` processes; rank 0's return value.
+
+    `function` and its arguments are pickled, so it must be a module's own. With size 1 it runs here. An exception in one rank
+    ends all ranks and is raised here, with that rank's traceback as its cause: our own errors as they are, others as
+    RankFailed. When this process ends, however that happens, so do they.
+    """
+    if size == 1:
+        return function(World(), *args, **kwargs)
+    context = multiprocessing.get_context("spawn")
+    processes: list[BaseProcess] = []
+    replies: list[Any] = []
+    with tempfile.TemporaryDirectory(prefix="ninefold-") as folder:
+        try:
+            for rank in range(size):
+                reply, sender = context.Pipe(duplex=False)
+                world = World(rank=rank, size=size)
+                job = (sender, os.getpid(), Path(folder, "rendezvous"), world, function, args, kwargs)
+                process = context.Process(target=_rank, args=job, name=f"ninefold-rank-{rank}")
+                process.start()
+                sender.close()
+                processes.append(process)
+                replies.append(reply)
+            return _first_result(replies)
+        finally:
+            for process in processes:
+                process.kill()
+            for process in processes:
+                process.join()
+
+
+def _first_result(replies: Sequence[Any]) -> Any:
+    """Rank 0's value once every rank has finished; raises as soon as one has failed."""
+    values: dict[int, Any] = {}
+    while len(values) < len(replies):
+        pending = {rank: reply for rank, reply in enumerate(replies) if rank not in values}
+        ready = wait(list(pending.values()))
+        for rank, reply in pending.items():
+            if reply in ready:
+                values[rank] = _value(rank, reply)
+    return values[0]
+
+
+def _value(rank: int, reply: Any) -> Any:
+    try:
+        error, trace, value = reply.recv()
+    except EOFError:
+        raise RankFailed(f"rank {rank} died without a word (killed, or out of memory)") from None
+    if error is not None:
+        raise error from RankFailed(f"rank {rank}:\n{trace}")
+    return value
+
+
+def _rank(
+    sender: Connection, parent: int, rendezvous: Path, world: World, function: Callable[..., Any], args: Any, kwargs: Any
+) -> None:
+    die_with_parent(parent)
+    torch.set_num_threads(1)
+    if sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+    def failed(error: NinefoldError) -> None:
+        sender.send((error, traceback.format_exc(), None))
+
+    with boundary(RankFailed, f"rank {world.rank}", catch=failed):
+        dist.init_process_group(
+            "gloo", init_method=f"file://{rendezvous}", rank=world.rank, world_size=world.size, timeout=_PATIENCE
+        )
+        value = function(world, *args, **kwargs)
+        dist.barrier()
+        dist.destroy_process_group()
+        sender.send((None, "", value if world.rank == 0 else None))
+
+
+def die_with_parent(parent: int) -> None:
+    """Make the kernel kill this process when process `parent` ends; elsewhere than on Linux a thread watches for it."""
+    if sys.platform != "linux":
+        threading.Thread(target=_watch_parent, daemon=True).start()
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the call above
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _watch_parent() -> None:
+    starter = parent_process()
+    assert starter is not None
+    starter.join()
+    os._exit(1)
