@@ -74,14 +74,14 @@ def read_messages(messages: Sequence[Any], *, first: int = 0, lenient: bool = Fa
     return read
 
 
-def order_results(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+def order_results(messages: Sequence[ChatMessage], before: Sequence[WireCall] = ()) -> list[ChatMessage]:
     """Each run of tool results in the order of the calls they answer, named after them.
 
-    The calls are those of the last assistant message. A run with an unknown id is left as it came.
+    The calls are those of the last assistant message, at first `before`. A run with an unknown id is left as it came.
     """
     ordered: list[ChatMessage] = []
     run: list[ChatMessage] = []
-    calls: Mapping[str, tuple[int, str]] = {}
+    calls = _places(before)
     for message in messages:
         if message.role == "tool":
             run.append(message)
@@ -143,8 +143,9 @@ def _part(part: Any, where: str) -> Part:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind in ("image", "image_url"):
         width, height = part.get("width"), part.get("height")
-        sized = isinstance(width, int) and isinstance(height, int)
-        prompt = image_prompt(width, height) if sized else IMAGE_PLACEHOLDER
+        prompt = IMAGE_PLACEHOLDER
+        if isinstance(width, int) and isinstance(height, int):
+            prompt = image_prompt(width, height)
         return ImagePart(prompt=prompt, hash=str(part.get("hash", "")))
     if kind == "text" and isinstance(part.get("text"), str):
         return part["text"]

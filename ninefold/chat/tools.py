@@ -60,10 +60,10 @@ def read_value(text: str, kind: str | None) -> Any:
         return text
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # UnicodeEncodeError, a ValueError, on a lone surrogate
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if "\\u" in text:
-        json.dumps(value, ensure_ascii=False).encode()  # UnicodeEncodeError, a ValueError, on a lone surrogate
     return value
 
 
