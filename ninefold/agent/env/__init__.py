@@ -11,6 +11,8 @@ from ninefold.core.protocols import Family
 _FAMILIES: dict[str, str] = {
     "arithmetic": "ninefold.agent.env.arithmetic:Arithmetic",
     "passage": "ninefold.agent.env.passage:Passage",
+    "assistant": "ninefold.agent.env.assistant:Assistant",
+    "expression": "ninefold.agent.env.expression:Expression",
 }
 
 
