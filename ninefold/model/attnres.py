@@ -1,0 +1,61 @@
+"""Block Attention Residuals (report Eq. 8–10, spec 01): the sites' parameters and the sources that a forward gathers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ninefold.model.norm import RMSNorm
+from ninefold.model.ops.attnres import Source, mix
+
+
+class Query(nn.Module):
+    """Pseudo-query of one site, in the public [1, hidden] shape; zero at first, which mixes uniformly."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1, width))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where a sub-layer, or the output, reads the residual stream."""
+
+    query_D: Tensor
+    norm_D: Tensor
+    """Scale of the norm that the sources are scored through."""
+
+    @staticmethod
+    def of(norm: RMSNorm, query: Query) -> Site:
+        return Site(query_D=query.weight[0], norm_D=norm.weight)
+
+
+class ResidualStream:
+    """The sources of one forward: the embedding, the finished blocks, and the running sum of the block at work."""
+
+    def __init__(self, embedded_ND: Tensor, eps: float) -> None:
+        self._eps = eps
+        self._finished = [Source.of(embedded_ND, eps)]
+        self._partial: Tensor | None = None
+
+    def mix(self, site: Site) -> Tensor:
+        """[N, D] the site's view of all sources."""
+        running = [] if self._partial is None else [Source.of(self._partial, self._eps)]
+        return mix([*self._finished, *running], site.query_D, site.norm_D)
+
+    def add(self, y_ND: Tensor) -> None:
+        """A sub-layer's output joins the running sum."""
+        self._partial = y_ND if self._partial is None else self._partial + y_ND
+
+    def close_block(self) -> None:
+        """The running sum becomes a source of its own and starts afresh."""
+        assert self._partial is not None, "a block without layers"
+        self._finished.append(Source.of(self._partial, self._eps))
+        self._partial = None
+
+    def outputs(self) -> list[Tensor]:
+        """[N, D] of each block, the running one last."""
+        assert self._partial is not None, "the last block is still empty"
+        return [*(source.value_TD for source in self._finished[1:]), self._partial]

@@ -1,0 +1,132 @@
+"""Shape of a K3 model, in the field names of the public `config.json` where it has one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import model_validator
+
+from ninefold.core.config import Config
+
+
+class K3Config(Config):
+    """Everything that fixes the parameters of a model and what they compute."""
+
+    vocab_size: int
+    hidden_size: int
+    """d"""
+    num_hidden_layers: int
+    full_attn_layers: tuple[int, ...]
+    """0-indexed layers with Gated MLA; all others are KDA. The public file counts from 1."""
+    num_attention_heads: int
+    """H, of KDA and MLA alike."""
+
+    linear_head_dim: int
+    """Key and value width of a KDA head."""
+    short_conv_kernel_size: int = 4
+    decay_rank: int
+    """Width of the low-rank decay projection."""
+
+    q_lora_rank: int
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    """Key channels shared by the heads; never rotated (NoPE)."""
+    v_head_dim: int
+
+    intermediate_size: int
+    """Width of the dense MLPs."""
+    first_k_dense_replace: int = 1
+    """The first so many layers have a dense MLP instead of experts."""
+    num_experts: int
+    """E"""
+    num_experts_per_token: int
+    """k"""
+    moe_intermediate_size: int
+    """Width F of one routed expert."""
+    routed_expert_hidden_size: int
+    """Latent width ℓ that the routed experts work in."""
+    num_shared_experts: int = 1
+    shared_intermediate_size: int
+    """Width of one shared expert."""
+    activation_situ_beta: float = 4.0
+    activation_situ_linear_beta: float = 25.0
+
+    attn_res_block_size: int
+    """Layers of one AttnRes block."""
+    num_nextn_predict_layers: int = 1
+    """MTP layers: 0 or 1."""
+    rms_norm_eps: float = 1e-5
+    initializer_range: float = 0.02
+    expert_initializer_range: float = 0.02
+    """Routed experts live in the narrow latent; nano models start them larger."""
+    gate_lower_bound: float = -5.0
+    """g_min: the smallest log-decay of a KDA channel in one token."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> K3Config:
+        assert all(0 <= n < self.num_hidden_layers for n in self.full_attn_layers), "full_attn_layers lie outside the model"
+        assert self.num_experts_per_token < self.num_experts, "Top-(k+1) routing needs more experts than num_experts_per_token"
+        assert self.num_nextn_predict_layers in (0, 1), "there is at most one MTP layer"
+        return self
+
+    @property
+    def blocks(self) -> int:
+        """AttnRes blocks, the last perhaps partial."""
+        return -(-self.num_hidden_layers // self.attn_res_block_size)
+
+    def is_full_attention(self, layer: int) -> bool:
+        return layer in self.full_attn_layers
+
+    def is_moe(self, layer: int) -> bool:
+        return layer >= self.first_k_dense_replace
+
+    def to_public(self) -> dict[str, Any]:
+        """The `config.json` that a public model class reads; `ninefold` holds what it has no name for."""
+        own = self.model_dump(mode="json")
+        kda = [n + 1 for n in range(self.num_hidden_layers) if not self.is_full_attention(n)]
+        linear = {
+            "num_heads": self.num_attention_heads,
+            "head_dim": self.linear_head_dim,
+            "short_conv_kernel_size": self.short_conv_kernel_size,
+            "use_full_rank_gate": True,
+            "kda_layers": kda,
+            "full_attn_layers": [n + 1 for n in self.full_attn_layers],
+        }
+        fixed = {
+            "model_type": "kimi_linear",
+            "architectures": ["KimiLinearForCausalLM"],
+            "tie_word_embeddings": False,
+            "mla_use_nope": True,
+            "mla_use_output_gate": True,
+            "latent_moe_use_norm": True,
+            "moe_router_activation_func": "sigmoid",
+            "moe_renormalize": True,
+            "routed_scaling_factor": 1.0,
+            "num_key_value_heads": self.num_attention_heads,
+        }
+        named = {k: v for k, v in own.items() if k not in _PRIVATE}
+        return {**fixed, **named, "linear_attn_config": linear, "ninefold": {k: own[k] for k in sorted(_PRIVATE)}}
+
+    @staticmethod
+    def from_public(public: dict[str, Any]) -> K3Config:
+        """Inverse of `to_public`."""
+        linear = public["linear_attn_config"]
+        given = {k: v for k, v in public.items() if k in K3Config.model_fields} | public["ninefold"]
+        given |= {
+            "full_attn_layers": tuple(n - 1 for n in linear["full_attn_layers"]),
+            "linear_head_dim": linear["head_dim"],
+            "short_conv_kernel_size": linear["short_conv_kernel_size"],
+        }
+        return K3Config.model_validate(given)
+
+
+_PRIVATE = {
+    "decay_rank",
+    "expert_initializer_range",
+    "full_attn_layers",
+    "gate_lower_bound",
+    "linear_head_dim",
+    "shared_intermediate_size",
+    "short_conv_kernel_size",
+}

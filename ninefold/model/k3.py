@@ -1,0 +1,156 @@
+"""The K3 language model over packed documents (spec 01).
+
+Shapes: T tokens of documents end to end, N any number of tokens, D hidden width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ninefold.core.layout import DocLayout
+from ninefold.model.attnres import Query, ResidualStream, Site
+from ninefold.model.config import K3Config
+from ninefold.model.init import initialise
+from ninefold.model.kda import FusedKDA
+from ninefold.model.layer import DecoderLayer, FusedLayer
+from ninefold.model.mla import MLA, FusedMLA
+from ninefold.model.moe import LatentMoE
+from ninefold.model.mtp import MTP
+from ninefold.model.norm import RMSNorm, rms_norm
+from ninefold.model.routing import Reduce, RoutingCounts, rebalance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hidden:
+    """What a forward leaves for the heads."""
+
+    final_TD: Tensor
+    """After the last mix and the final norm: what the language-model head reads."""
+    features: tuple[Tensor, Tensor, Tensor]
+    """[T, D] each: first block's output, middle block's, `final_TD`; the draft fuses them (spec 03)."""
+
+
+Attend = Callable[[int, FusedKDA | FusedMLA, Tensor], Tensor]
+"""(layer number, its attention, normed input [N, D]) → output [N, D]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedK3:
+    """The model as it computes."""
+
+    embedding_VD: Tensor
+    layers: Sequence[FusedLayer]
+    output_site: Site
+    norm_D: Tensor
+    head_VD: Tensor
+    block_size: int
+    """Layers of one AttnRes block."""
+    eps: float
+
+    def run(self, ids_N: Tensor, attend: Attend) -> Hidden:
+        """The residual stream around whichever form of attention is asked for; all else works token by token."""
+        stream = ResidualStream(F.embedding(ids_N, self.embedding_VD), self.eps)
+        for n, layer in enumerate(self.layers):
+            if n and n % self.block_size == 0:
+                stream.close_block()
+            x_ND = rms_norm(stream.mix(layer.attention_site), layer.attention_norm_D, self.eps)
+            stream.add(attend(n, layer.attention, x_ND))
+            x_ND = rms_norm(stream.mix(layer.mlp_site), layer.mlp_norm_D, self.eps)
+            stream.add(layer.mlp(x_ND))
+        final_ND = rms_norm(stream.mix(self.output_site), self.norm_D, self.eps)
+        outputs = stream.outputs()
+        return Hidden(final_TD=final_ND, features=(outputs[0], outputs[(len(outputs) - 1) // 2], final_ND))
+
+    def packed(self, ids_T: Tensor, layout: DocLayout) -> Hidden:
+        """Whole documents; none sees another."""
+
+        def attend(_: int, attention: FusedKDA | FusedMLA, x_TD: Tensor) -> Tensor:
+            if isinstance(attention, FusedMLA):
+                return attention.packed(x_TD, layout)
+            return attention.packed(x_TD, layout)[0]
+
+        return self.run(ids_T, attend)
+
+
+class Backbone(nn.Module):
+    """Everything under `model.` in the public names."""
+
+    def __init__(self, config: K3Config) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(DecoderLayer(config, n) for n in range(config.num_hidden_layers))
+        self.output_attn_res_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.output_attn_res_proj = Query(config.hidden_size)
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+
+class K3(nn.Module):
+    def __init__(self, config: K3Config, seed: int = 0) -> None:
+        """Every parameter initialised as `model.init` declares, drawn from `seed`; on the meta device nothing is drawn."""
+        super().__init__()
+        self.config = config
+        self.model = Backbone(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.mtp = MTP(config) if config.num_nextn_predict_layers else None
+        if not self.lm_head.weight.is_meta:
+            initialise(self, config, seed)
+
+    def fused(self) -> FusedK3:
+        """The model ready to compute; gradients flow back to the parameters."""
+        backbone = self.model
+        return FusedK3(
+            embedding_VD=backbone.embed_tokens.weight,
+            layers=[layer.fused() for layer in backbone.layers if isinstance(layer, DecoderLayer)],
+            output_site=Site.of(backbone.output_attn_res_norm, backbone.output_attn_res_proj),
+            norm_D=backbone.norm.weight,
+            head_VD=self.lm_head.weight,
+            block_size=self.config.attn_res_block_size,
+            eps=self.config.rms_norm_eps,
+        )
+
+    def forward(self, ids_T: Tensor, layout: DocLayout) -> Hidden:
+        """Hidden states of packed documents; none sees another."""
+        assert ids_T.shape == (layout.tokens,), f"{tuple(ids_T.shape)} ids for a layout of {layout.tokens} tokens"
+        return self.fused().packed(ids_T, layout)
+
+    def logits(self, hidden_ND: Tensor) -> Tensor:
+        """[N, V]"""
+        return self.lm_head(hidden_ND)
+
+    def mtp_hidden(self, hidden: Hidden, ids_T: Tensor, layout: DocLayout) -> Tensor:
+        """[T, D] for the head: row t has also read token t + 1 and predicts t + 2; a document's last row means nothing."""
+        assert self.mtp is not None, "this model has no MTP layer"
+        following_T = torch.where(torch.from_numpy(layout.has(1)), ids_T.roll(-1), ids_T)
+        return self.mtp(self.model.embed_tokens(following_T), hidden.final_TD, layout)
+
+    def moe_layers(self) -> dict[str, LatentMoE]:
+        """Name → module of every expert layer, the MTP layer's last."""
+        return {name: m for name, m in self.named_modules() if isinstance(m, LatentMoE)}
+
+    def quantize(self, on: bool = True) -> None:
+        """Quantisation-aware from now on: the same function in training, decoding and export."""
+        for moe in self.moe_layers().values():
+            moe.quantized = on
+
+    def collect_routing(self, on: bool = True) -> None:
+        """Count the routing of each forward that records gradients, for `balance`."""
+        for moe in self.moe_layers().values():
+            moe.counts = RoutingCounts.fresh(moe.gate.e_score_correction_bias) if on else None
+
+    def balance(self, reduce: Reduce | None = None) -> dict[str, float]:
+        """One Quantile Balancing update from everything counted since the last; call once per optimiser step.
+
+        `reduce` sums an int64 tensor in place over ranks. Returns `NAME.overload` (max/mean load) and `NAME.dead` (share of
+        experts without a token) of each layer that counted any.
+        """
+        return rebalance(self.moe_layers(), reduce)
+
+    def record_attention(self, on: bool = True) -> None:
+        """Keep each MLA head's largest attention logit of forwards that record gradients (for QK-clip)."""
+        for mla in (m for m in self.modules() if isinstance(m, MLA)):
+            mla.recording, mla.max_logit_H = on, None

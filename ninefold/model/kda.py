@@ -1,0 +1,124 @@
+"""Kimi Delta Attention: projections, short convolution, gate and delta rule, packed and one token at a time (spec 01).
+
+Shapes: T tokens, D documents, B decode rows, N either, H heads, K key = value width of a head, J = HK, C = 3J channels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ninefold.core.layout import DocLayout
+from ninefold.model.config import K3Config
+from ninefold.model.norm import RMSNorm, rms_norm
+from ninefold.model.ops.conv import short_conv, short_conv_step
+from ninefold.model.ops.kda import kda, kda_gate, kda_step, l2norm
+
+
+class KDAState(NamedTuple):
+    """What a document leaves behind for its next token."""
+
+    conv_DWC: Tensor
+    """The last W = width − 1 inputs of the convolution."""
+    delta_DHKV: Tensor
+    """The delta rule's memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedKDA:
+    """The layer as it computes: one product reads the input."""
+
+    input_ID: Tensor
+    """Rows: q, k, v, output gate, decay down, β."""
+    conv_CW: Tensor
+    decay_up_JR: Tensor
+    decay_bias_J: Tensor
+    A_log_H: Tensor
+    norm_V: Tensor
+    output_DJ: Tensor
+    heads: int
+    eps: float
+    g_min: float
+    """Smallest log-decay of a channel in one token."""
+
+    def packed(self, x_TD: Tensor, layout: DocLayout, initial: KDAState | None = None) -> tuple[Tensor, KDAState]:
+        """[T, D] of whole documents, or of their continuations from `initial`; also the state after each document."""
+        qkv_TC, gate_TJ, decay_THK, beta_TH = self._project(x_TD)
+        conv_DWC, delta_DHKV = (None, None) if initial is None else initial
+        convolved_TC, conv_DWC = short_conv(qkv_TC, self.conv_CW, layout, conv_DWC)
+        q, k, v = self._split(convolved_TC)
+        o_THV, delta_DHKV = kda(q, k, v, decay_THK, beta_TH, layout, delta_DHKV)
+        return self._output(o_THV, gate_TJ), KDAState(conv_DWC, delta_DHKV)
+
+    def step(self, x_BD: Tensor, state: KDAState) -> Tensor:
+        """One token of each row; `state` is updated in place."""
+        qkv_BC, gate_BJ, decay_BHK, beta_BH = self._project(x_BD)
+        q, k, v = self._split(short_conv_step(qkv_BC, self.conv_CW, state.conv_DWC))
+        return self._output(kda_step(q, k, v, decay_BHK, beta_BH, state.delta_DHKV), gate_BJ)
+
+    def _project(self, x_ND: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        inner, rank = self.decay_up_JR.shape
+        qkv, gate, decay, beta = F.linear(x_ND, self.input_ID).split((3 * inner, inner, rank, self.heads), -1)
+        z = (F.linear(decay, self.decay_up_JR) + self.decay_bias_J).unflatten(-1, (self.heads, -1))
+        return qkv, gate, kda_gate(z, self.A_log_H, self.g_min), torch.sigmoid(beta)
+
+    def _split(self, qkv_NC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        qkv = qkv_NC.unflatten(-1, (3, self.heads, -1))
+        q, k = l2norm(qkv[:, :2]).unbind(1)
+        return q * qkv.shape[-1] ** -0.5, k, qkv[:, 2]
+
+    def _output(self, o_NHV: Tensor, gate_NJ: Tensor) -> Tensor:
+        normed_NJ = rms_norm(o_NHV, self.norm_V, self.eps).flatten(-2)
+        return F.linear(torch.sigmoid(gate_NJ) * normed_NJ, self.output_DJ)
+
+
+class ShortConv(nn.Module):
+    """Weight of a depthwise causal convolution, in the public [channels, 1, width] shape."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(channels, 1, width))
+
+
+class KDA(nn.Module):
+    """The parameters under their public names."""
+
+    def __init__(self, config: K3Config) -> None:
+        super().__init__()
+        d, self.heads, head_dim = config.hidden_size, config.num_attention_heads, config.linear_head_dim
+        self.eps, self.g_min = config.rms_norm_eps, config.gate_lower_bound
+        inner, width = self.heads * head_dim, config.short_conv_kernel_size
+        self.q_proj = nn.Linear(d, inner, bias=False)
+        self.k_proj = nn.Linear(d, inner, bias=False)
+        self.v_proj = nn.Linear(d, inner, bias=False)
+        self.q_conv1d = ShortConv(inner, width)
+        self.k_conv1d = ShortConv(inner, width)
+        self.v_conv1d = ShortConv(inner, width)
+        self.f_a_proj = nn.Linear(d, config.decay_rank, bias=False)
+        self.f_b_proj = nn.Linear(config.decay_rank, inner, bias=False)
+        self.b_proj = nn.Linear(d, self.heads, bias=False)
+        self.A_log = nn.Parameter(torch.zeros(self.heads))
+        self.dt_bias = nn.Parameter(torch.zeros(inner))
+        self.g_proj = nn.Linear(d, inner, bias=False)
+        self.o_norm = RMSNorm(head_dim, config.rms_norm_eps)
+        self.o_proj = nn.Linear(inner, d, bias=False)
+
+    def fused(self) -> FusedKDA:
+        """The layer ready to compute; gradients flow back to the parameters."""
+        inputs = (self.q_proj, self.k_proj, self.v_proj, self.g_proj, self.f_a_proj, self.b_proj)
+        return FusedKDA(
+            input_ID=torch.cat([p.weight for p in inputs]),
+            conv_CW=torch.cat([c.weight for c in (self.q_conv1d, self.k_conv1d, self.v_conv1d)]).squeeze(1),
+            decay_up_JR=self.f_b_proj.weight,
+            decay_bias_J=self.dt_bias,
+            A_log_H=self.A_log,
+            norm_V=self.o_norm.weight,
+            output_DJ=self.o_proj.weight,
+            heads=self.heads,
+            eps=self.eps,
+            g_min=self.g_min,
+        )

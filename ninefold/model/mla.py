@@ -1,0 +1,158 @@
+"""Gated multi-head latent attention without positions (spec 01): packed, continuing a cache, and one token at a time.
+
+Shapes: T tokens, D documents, B cache rows, S places, H heads, N nope and R rope channels, Q = N + R, V value width,
+L latent width, C = L + R cached channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ninefold.core.layout import DocLayout
+from ninefold.model.config import K3Config
+from ninefold.model.norm import RMSNorm, rms_norm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedMLA:
+    """The layer as it computes: one product reads the input."""
+
+    input_ID: Tensor
+    """Rows: query latent, key-value latent, shared key channels, output gate."""
+    query_norm: Tensor
+    query_up: Tensor
+    """[H·Q, query latent]"""
+    latent_norm_L: Tensor
+    key_up_HNL: Tensor
+    value_up_HVL: Tensor
+    output: Tensor
+    """[hidden, H·V]"""
+    rope: int
+    eps: float
+    record: Callable[[Tensor, Tensor, float], None] | None
+    """Sees padded queries, keys and the scale of every packed forward."""
+
+    @property
+    def scale(self) -> float:
+        return (self.key_up_HNL.shape[1] + self.rope) ** -0.5
+
+    def packed(self, x_TD: Tensor, layout: DocLayout) -> Tensor:
+        """[T, D] of whole documents."""
+        q_THQ, entry_TC, gate = self._project(x_TD)
+        k_THQ, v_THV = self._expand(entry_TC)
+        q_DHSQ, k_DHSQ, v_DHSV = (_pad(t, layout) for t in (q_THQ, k_THQ, v_THV))
+        if self.record is not None:
+            self.record(q_DHSQ, k_DHSQ, self.scale)
+        o_DHSV = F.scaled_dot_product_attention(q_DHSQ, k_DHSQ, v_DHSV, is_causal=True, scale=self.scale)
+        return self._output(_unpad(o_DHSV, layout), gate)
+
+    def extend(self, x_TD: Tensor, layout: DocLayout, cache_BSC: Tensor, rows_D: Tensor, starts_D: Tensor) -> Tensor:
+        """[T, D] of continuations: document i goes on in cache row `rows_D[i]` after its first `starts_D[i]` tokens."""
+        q_THQ, entry_TC, gate = self._project(x_TD)
+        document_T, position_T = torch.from_numpy(layout.document), torch.from_numpy(layout.position)
+        cache_BSC[rows_D[document_T], starts_D[document_T] + position_T] = entry_TC
+        longest = int((starts_D + torch.from_numpy(layout.lengths)).max())
+        k_DSHQ, v_DSHV = self._expand(cache_BSC[rows_D, :longest])
+        q_DHXQ = _pad(q_THQ, layout)
+        place_DX = starts_D[:, None] + torch.arange(q_DHXQ.shape[2])
+        visible = (torch.arange(longest) <= place_DX[:, :, None])[:, None]
+        k_DHSQ, v_DHSV = k_DSHQ.transpose(1, 2), v_DSHV.transpose(1, 2)
+        o_DHXV = F.scaled_dot_product_attention(q_DHXQ, k_DHSQ, v_DHSV, attn_mask=visible, scale=self.scale)
+        return self._output(_unpad(o_DHXV, layout), gate)
+
+    def step(self, x_BD: Tensor, cache_BSC: Tensor, position_B: Tensor, hidden_BS: Tensor) -> Tensor:
+        """One token of each row, in the absorbed form; its cache entry is written at `position_B`.
+
+        `hidden_BS` is True where a row may not look; it is as wide as the longest row.
+        """
+        q_BHQ, entry_BC, gate = self._project(x_BD)
+        cache_BSC[torch.arange(len(x_BD)), position_B] = entry_BC
+        seen_BSC = cache_BSC[:, : hidden_BS.shape[1]]
+        q_nope, q_rope = q_BHQ.split((q_BHQ.shape[-1] - self.rope, self.rope), -1)
+        absorbed_BHL = torch.bmm(q_nope.transpose(0, 1), self.key_up_HNL).transpose(0, 1)
+        query_BHC = torch.cat([absorbed_BHL, q_rope], -1) * self.scale
+        scores_BHS = torch.bmm(query_BHC, seen_BSC.transpose(1, 2)).masked_fill_(hidden_BS[:, None], float("-inf"))
+        mixed_BHL = torch.bmm(torch.softmax(scores_BHS, -1), seen_BSC[..., : -self.rope])
+        o_BHV = torch.bmm(mixed_BHL.transpose(0, 1), self.value_up_HVL.transpose(1, 2)).transpose(0, 1)
+        return self._output(o_BHV, gate)
+
+    def _project(self, x_ND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [N, H, Q], cache entries [N, C], gate logits [N, H·V]."""
+        heads, latent = len(self.key_up_HNL), len(self.latent_norm_L)
+        sizes = (len(self.query_norm), latent, self.rope, self.output.shape[1])
+        query, latent, shared, gate = F.linear(x_ND, self.input_ID).split(sizes, -1)
+        q = F.linear(rms_norm(query, self.query_norm, self.eps), self.query_up).unflatten(-1, (heads, -1))
+        return q, torch.cat([rms_norm(latent, self.latent_norm_L, self.eps), shared], -1), gate
+
+    def _expand(self, entry_XC: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys [..., H, Q] and values [..., H, V] of cache entries [..., C]."""
+        heads = len(self.key_up_HNL)
+        latent, shared = entry_XC.split((entry_XC.shape[-1] - self.rope, self.rope), -1)
+        k_nope = F.linear(latent, self.key_up_HNL.flatten(0, 1)).unflatten(-1, (heads, -1))
+        v = F.linear(latent, self.value_up_HVL.flatten(0, 1)).unflatten(-1, (heads, -1))
+        return torch.cat([k_nope, shared.unsqueeze(-2).expand(*k_nope.shape[:-1], -1)], -1), v
+
+    def _output(self, o_NHV: Tensor, gate: Tensor) -> Tensor:
+        return F.linear(torch.sigmoid(gate) * o_NHV.flatten(-2), self.output)
+
+
+def _pad(x_THX: Tensor, layout: DocLayout) -> Tensor:
+    """[D, H, longest, X] with zeros after each document's end."""
+    longest = int(layout.lengths.max())
+    if layout.tokens < layout.documents * longest:
+        rectangle = x_THX.new_zeros(layout.documents * longest, *x_THX.shape[1:])
+        x_THX = rectangle.index_copy(0, torch.from_numpy(layout.padded), x_THX)
+    return x_THX.unflatten(0, (layout.documents, longest)).transpose(1, 2)
+
+
+def _unpad(x_DHSX: Tensor, layout: DocLayout) -> Tensor:
+    flat = x_DHSX.transpose(1, 2).flatten(0, 1)
+    return flat if len(flat) == layout.tokens else flat[torch.from_numpy(layout.padded)]
+
+
+class MLA(nn.Module):
+    """The parameters under their public names."""
+
+    def __init__(self, config: K3Config) -> None:
+        super().__init__()
+        d, heads = config.hidden_size, config.num_attention_heads
+        self.nope, self.rope, self.value = config.qk_nope_head_dim, config.qk_rope_head_dim, config.v_head_dim
+        self.heads, self.latent, self.eps = heads, config.kv_lora_rank, config.rms_norm_eps
+        self.q_a_proj = nn.Linear(d, config.q_lora_rank, bias=False)
+        self.q_a_layernorm = RMSNorm(config.q_lora_rank, self.eps)
+        self.q_b_proj = nn.Linear(config.q_lora_rank, heads * (self.nope + self.rope), bias=False)
+        self.kv_a_proj_with_mqa = nn.Linear(d, self.latent + self.rope, bias=False)
+        self.kv_a_layernorm = RMSNorm(self.latent, self.eps)
+        self.kv_b_proj = nn.Linear(self.latent, heads * (self.nope + self.value), bias=False)
+        self.g_proj = nn.Linear(d, heads * self.value, bias=False)
+        self.o_proj = nn.Linear(heads * self.value, d, bias=False)
+        self.recording = False
+        self.max_logit_H: Tensor | None = None
+        """Largest attention logit of each head, and at least 0, since it was last set to None (for QK-clip)."""
+
+    def fused(self) -> FusedMLA:
+        """The layer ready to compute; gradients flow back to the parameters."""
+        key_up, value_up = self.kv_b_proj.weight.view(self.heads, -1, self.latent).split((self.nope, self.value), 1)
+        return FusedMLA(
+            input_ID=torch.cat([self.q_a_proj.weight, self.kv_a_proj_with_mqa.weight, self.g_proj.weight]),
+            query_norm=self.q_a_layernorm.weight,
+            query_up=self.q_b_proj.weight,
+            latent_norm_L=self.kv_a_layernorm.weight,
+            key_up_HNL=key_up,
+            value_up_HVL=value_up,
+            output=self.o_proj.weight,
+            rope=self.rope,
+            eps=self.eps,
+            record=self._record if self.recording and torch.is_grad_enabled() else None,
+        )
+
+    @torch.no_grad()
+    def _record(self, q_DHSQ: Tensor, k_DHSQ: Tensor, scale: float) -> None:
+        logits = (q_DHSQ @ k_DHSQ.transpose(-1, -2)) * scale
+        largest_H = logits.tril().amax((0, 2, 3))
+        self.max_logit_H = largest_H if self.max_logit_H is None else torch.maximum(self.max_logit_H, largest_H)

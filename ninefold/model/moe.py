@@ -1,0 +1,124 @@
+"""Stable LatentMoE (spec 01): routed experts in a narrow latent, shared experts beside them.
+
+Shapes: N tokens, D hidden, E experts, k active, L latent, F inner width of an expert.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ninefold.model.config import K3Config
+from ninefold.model.mlp import MLP
+from ninefold.model.norm import RMSNorm, rms_norm
+from ninefold.model.ops.moe import experts, route
+from ninefold.model.ops.situ import situ_glu
+from ninefold.model.quant.mx import MXFP4, MXFP8, fake_quant
+from ninefold.model.routing import RoutingCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedMoE:
+    """The layer as it computes: one product reads the input, one writes the output."""
+
+    router_ED: Tensor
+    bias_E: Tensor
+    top_k: int
+    input_ID: Tensor
+    """Rows: latent down-projection, shared gate, shared up."""
+    w1_EFL: Tensor
+    """Gate; the three are quantised already where asked for."""
+    w3_EFL: Tensor
+    """Up."""
+    w2_ELF: Tensor
+    """Down."""
+    norm_L: Tensor
+    output: Tensor
+    """[D, L + shared inner]: latent up-projection beside the shared down-projection."""
+    beta_gate: float
+    beta_up: float
+    eps: float
+    quantized: bool
+    counts: RoutingCounts | None
+    """Sees the routing of each forward."""
+
+    def __call__(self, x_ND: Tensor) -> Tensor:
+        """[N, D] → [N, D]; the router computes in fp32 at least."""
+        wide = torch.promote_types(x_ND.dtype, torch.float32)
+        scores_NE = torch.sigmoid(F.linear(x_ND.to(wide), self.router_ED.to(wide)))
+        index_Nk, weight_Nk, cutoff_N = route(scores_NE, self.bias_E, self.top_k)
+        if self.counts is not None:
+            self.counts.add(scores_NE.detach(), cutoff_N.detach(), index_Nk)
+        latent = len(self.norm_L)
+        shared = self.output.shape[1] - latent
+        z_NL, gate, up = F.linear(x_ND, self.input_ID).split((latent, shared, shared), -1)
+        if self.quantized:
+            z_NL = fake_quant(z_NL, MXFP8)
+        u_NL = experts(z_NL, index_Nk, weight_Nk.to(x_ND.dtype), self.w1_EFL, self.w3_EFL, self.w2_ELF)
+        inner = situ_glu(gate, up, self.beta_gate, self.beta_up)
+        return F.linear(torch.cat([rms_norm(u_NL, self.norm_L, self.eps), inner], -1), self.output)
+
+
+class Router(nn.Module):
+    """The scores' weight, and the selection bias: a buffer that only Quantile Balancing moves."""
+
+    def __init__(self, width: int, experts: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(experts, width))
+        self.e_score_correction_bias: Tensor
+        self.register_buffer("e_score_correction_bias", torch.zeros(experts))
+
+
+class Experts(nn.Module):
+    """All routed experts, stacked; checkpoints hold them one by one."""
+
+    def __init__(self, experts: int, inner: int, latent: int) -> None:
+        super().__init__()
+        self.w1 = nn.Parameter(torch.zeros(experts, inner, latent))
+        self.w3 = nn.Parameter(torch.zeros(experts, inner, latent))
+        self.w2 = nn.Parameter(torch.zeros(experts, latent, inner))
+
+
+class LatentMoE(nn.Module):
+    """The parameters under their public names (`experts` apart, which is stacked)."""
+
+    def __init__(self, config: K3Config) -> None:
+        super().__init__()
+        d, latent = config.hidden_size, config.routed_expert_hidden_size
+        self.top_k, self.eps = config.num_experts_per_token, config.rms_norm_eps
+        shared = config.num_shared_experts * config.shared_intermediate_size
+        self.gate = Router(d, config.num_experts)
+        self.experts = Experts(config.num_experts, config.moe_intermediate_size, latent)
+        self.shared_experts = MLP(d, shared, config.activation_situ_beta, config.activation_situ_linear_beta)
+        self.routed_expert_down_proj = nn.Linear(d, latent, bias=False)
+        self.routed_expert_norm = RMSNorm(latent, config.rms_norm_eps)
+        self.routed_expert_up_proj = nn.Linear(latent, d, bias=False)
+        self.quantized = False
+        """MXFP4 routed weights and MXFP8 inputs to them, straight-through (spec 03)."""
+        self.counts: RoutingCounts | None = None
+        """Collects the routing for the next bias; forwards that record no gradient do not count."""
+
+    def fused(self) -> FusedMoE:
+        """The layer ready to compute; gradients flow back to the parameters."""
+        bank = (self.experts.w1, self.experts.w3, self.experts.w2)
+        w1, w3, w2 = (fake_quant(w, MXFP4) for w in bank) if self.quantized else bank
+        shared = self.shared_experts.fused()
+        return FusedMoE(
+            router_ED=self.gate.weight,
+            bias_E=self.gate.e_score_correction_bias,
+            top_k=self.top_k,
+            input_ID=torch.cat([self.routed_expert_down_proj.weight, shared.gate_up]),
+            w1_EFL=w1,
+            w3_EFL=w3,
+            w2_ELF=w2,
+            norm_L=self.routed_expert_norm.weight,
+            output=torch.cat([self.routed_expert_up_proj.weight, shared.down], 1),
+            beta_gate=shared.beta_gate,
+            beta_up=shared.beta_up,
+            eps=self.eps,
+            quantized=self.quantized,
+            counts=self.counts if torch.is_grad_enabled() else None,
+        )

@@ -1,0 +1,82 @@
+"""Shapes by name: tiny for tests, nano and micro for a laptop, k3 as published (spec 01; for the meta device only)."""
+
+from __future__ import annotations
+
+from ninefold.core.errors import UserError
+from ninefold.model.config import K3Config
+
+
+def _small(vocab_size: int, *, width: int, layers: int, heads: int, head: int, latent: int, expert: int) -> K3Config:
+    return K3Config(
+        vocab_size=vocab_size,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        full_attn_layers=tuple(range(3, layers, 4)),
+        num_attention_heads=heads,
+        linear_head_dim=head,
+        decay_rank=head // 2,
+        q_lora_rank=width // 2,
+        kv_lora_rank=32,
+        qk_nope_head_dim=head - 8,
+        qk_rope_head_dim=8,
+        v_head_dim=head,
+        intermediate_size=3 * width,
+        num_experts=8,
+        num_experts_per_token=2,
+        moe_intermediate_size=expert,
+        routed_expert_hidden_size=latent,
+        shared_intermediate_size=width,
+        attn_res_block_size=max(2, layers // 4),
+        expert_initializer_range=0.05,
+    )
+
+
+def tiny(vocab_size: int = 256) -> K3Config:
+    """About 0.1M parameters: for tests."""
+    return _small(vocab_size, width=32, layers=4, heads=2, head=16, latent=32, expert=32)
+
+
+def nano(vocab_size: int = 768) -> K3Config:
+    """Under half a million parameters: learns the whole recipe on a laptop."""
+    return _small(vocab_size, width=64, layers=4, heads=2, head=32, latent=32, expert=64)
+
+
+def micro(vocab_size: int = 1024) -> K3Config:
+    """About two million parameters."""
+    return _small(vocab_size, width=128, layers=8, heads=4, head=32, latent=64, expert=64)
+
+
+def k3(vocab_size: int = 163_840) -> K3Config:
+    """The published shape: 2.78T parameters. Build it under `torch.device("meta")`."""
+    return K3Config(
+        vocab_size=vocab_size,
+        hidden_size=7168,
+        num_hidden_layers=93,
+        full_attn_layers=(*range(3, 92, 4), 92),
+        num_attention_heads=96,
+        linear_head_dim=128,
+        decay_rank=128,
+        q_lora_rank=1536,
+        kv_lora_rank=512,
+        qk_nope_head_dim=128,
+        qk_rope_head_dim=64,
+        v_head_dim=128,
+        intermediate_size=33_792,
+        num_experts=896,
+        num_experts_per_token=16,
+        moe_intermediate_size=3072,
+        routed_expert_hidden_size=3584,
+        num_shared_experts=2,
+        shared_intermediate_size=3072,
+        attn_res_block_size=12,
+    )
+
+
+PRESETS = {"tiny": tiny, "nano": nano, "micro": micro, "k3": k3}
+
+
+def preset(name: str, vocab_size: int | None = None) -> K3Config:
+    """The configuration called `name`, with another vocabulary if given."""
+    if name not in PRESETS:
+        raise UserError(f"no model preset {name!r}; there are {', '.join(PRESETS)}")
+    return PRESETS[name]() if vocab_size is None else PRESETS[name](vocab_size)
