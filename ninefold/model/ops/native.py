@@ -1,0 +1,107 @@
+"""Builds and loads the C kernels: once per source, compiler flags and processor, into the user's cache.
+
+Where there is no C compiler, or with NINEFOLD_NATIVE=0, every operation takes its PyTorch form; `status` says which.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ninefold.core.errors import UserError
+
+SOURCE = Path(__file__).with_name("kernels.c")
+FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
+BUILD_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Whether the kernels are in use, and why not if not."""
+
+    available: bool
+    detail: str
+    """For people: the library's place, or the reason of its absence with the remedy."""
+
+
+def status() -> Status:
+    """What `ninefold doctor` shows; builds the kernels if they have not been yet."""
+    return _load()[1]
+
+
+def usable(*tensors: Tensor) -> bool:
+    """True where the kernels are built and take these tensors: float32 on the CPU."""
+    return all(x.dtype == torch.float32 and x.device.type == "cpu" for x in tensors) and _load()[0] is not None
+
+
+def call(kernel: str, *arguments: Tensor | int | float | None) -> None:
+    """Run a kernel on contiguous tensors (None is a null pointer), integers (C long) and floats (C float)."""
+    library = _load()[0]
+    assert library is not None, "call only what `usable` allows"
+    getattr(library, kernel)(*(_to_c(a) for a in arguments))
+
+
+def _to_c(argument: Tensor | int | float | None) -> ctypes.c_void_p | ctypes.c_long | ctypes.c_float:
+    if isinstance(argument, Tensor):
+        assert argument.is_contiguous()
+        return ctypes.c_void_p(argument.data_ptr())
+    if argument is None:
+        return ctypes.c_void_p(None)
+    return ctypes.c_long(argument) if isinstance(argument, int) else ctypes.c_float(argument)
+
+
+@cache
+def _load() -> tuple[ctypes.CDLL | None, Status]:
+    if os.environ.get("NINEFOLD_NATIVE", "1") == "0":
+        return None, Status(available=False, detail="switched off by NINEFOLD_NATIVE=0; PyTorch forms in use")
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        return None, Status(available=False, detail="no C compiler found; install gcc or clang for a faster nano model")
+    library = _library_path(compiler)
+    try:
+        if not library.exists():
+            _build(compiler, library)
+        loaded = ctypes.CDLL(str(library))
+    except (OSError, UserError, subprocess.SubprocessError) as error:
+        return None, Status(available=False, detail=f"the kernels could not be built, PyTorch forms in use: {error}")
+    return loaded, Status(available=True, detail=str(library))
+
+
+def _library_path(compiler: str) -> Path:
+    parts = (SOURCE.read_bytes(), " ".join(FLAGS).encode(), compiler.encode(), _processor().encode())
+    key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "ninefold" / "native" / f"kernels-{key}.so"
+
+
+def _processor() -> str:
+    """Names the instruction set: a library built for one processor may not run on another that shares the home folder."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))}))
+
+
+def _build(compiler: str, library: Path) -> None:
+    """Compile beside the target and rename, so that processes building at once never load half a file."""
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        built = Path(folder) / library.name
+        command: Sequence[str] = (compiler, *FLAGS, "-o", str(built), str(SOURCE))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
+        if done.returncode:
+            raise UserError(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}")
+        built.replace(library)
