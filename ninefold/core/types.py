@@ -27,7 +27,7 @@ CELLS: tuple[Cell, ...] = tuple((domain, effort) for domain in DOMAINS for effor
 
 Status = Literal["pass", "fail", "invalid"]
 FinishReason = Literal["stop", "length", "paused", "error"]
-StopReason = Literal["answered", "turns", "tokens", "context", "error"]
+StopReason = Literal["answered", "turns", "tokens", "context", "stale", "error"]
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float32]

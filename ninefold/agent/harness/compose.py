@@ -43,7 +43,7 @@ class Composed:
         calls = [self.interface.to_wire(call, tools) for call in move.calls]
         message: dict[str, Any] = {"role": "assistant", "reasoning_content": move.think, "content": move.response}
         if calls:
-            message["tool_calls"] = [tool_call(call, index) for index, call in enumerate(calls)]
+            message["tool_calls"] = [tool_call(call, number) for number, call in enumerate(calls, 1)]
         return message
 
     def to_world(self, call: Call, tools: Sequence[Tool]) -> Call:
@@ -61,15 +61,15 @@ class Composed:
         return [*self.interface.phrases(tools), *self.prompt.phrases(), *own]
 
 
-def tool_call(call: Call, index: int) -> dict[str, Any]:
-    """A call as OpenAI writes it inside an assistant message; `index` from 0 makes its id."""
+def tool_call(call: Call, number: int) -> dict[str, Any]:
+    """The `number`-th call (from 1) of an assistant message as OpenAI writes it."""
     function = {"name": call.tool, "arguments": json.dumps(dict(call.arguments), ensure_ascii=False)}
-    return {"id": call_id(index), "type": "function", "function": function}
+    return {"id": call_id(number), "type": "function", "function": function}
 
 
-def call_id(index: int) -> str:
-    """Id of the `index`-th call of a message, which its result repeats."""
-    return f"call_{index}"
+def call_id(number: int) -> str:
+    """Id of the `number`-th call of a message, which its result repeats."""
+    return f"call_{number}"
 
 
 def compose(composition: Mapping[str, Any]) -> Composed:

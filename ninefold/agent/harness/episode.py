@@ -13,7 +13,6 @@ from ninefold.agent.harness.compose import ERROR, Composed, call_id, compose
 from ninefold.agent.harness.context import Exchange
 from ninefold.agent.harness.transcript import Transcript
 from ninefold.core.errors import NinefoldError, SandboxError, boundary
-from ninefold.core.protocols import ChatFormat, Completion, Family, Message, Observation, Request, SandboxRuntime, Tool, World
 from ninefold.core.packed import (
     as_bytes,
     call_of,
@@ -27,6 +26,7 @@ from ninefold.core.packed import (
     turn_record,
     unpack,
 )
+from ninefold.core.protocols import ChatFormat, Completion, Family, Message, Observation, Request, SandboxRuntime, Tool, World
 from ninefold.core.seeds import seed_of
 from ninefold.core.types import Call, Result, Row, Segment, Slot, StopReason, Trajectory, Turn
 
@@ -127,14 +127,15 @@ class Episode:
             case "paused":
                 self._check_limits()
 
-    def resumed(self) -> None:
-        """Count that it was paused and goes on."""
-        self._progress.resumes += 1
-
-    def abandon(self, reason: StopReason, detail: str) -> None:
-        """End it here for a stated reason that is not the policy's; its result will be invalid."""
-        assert not self.done
-        self._progress.stop, self._progress.trouble = reason, detail
+    def resume(self, at_most: int | None = None) -> None:
+        """Go on after a pause; at the (`at_most` + 1)-th the episode ends instead, invalid, with that reason."""
+        if self.done:
+            return
+        if at_most is not None and self._progress.resumes >= at_most:
+            self._progress.stop = "stale"
+            self._progress.trouble = f"paused more than {at_most} times"
+        else:
+            self._progress.resumes += 1
 
     def final(self) -> Mapping[str, Any] | None:
         """Close the world and return its final state for the verifier; None where there is nothing to judge."""
@@ -302,8 +303,8 @@ class Episode:
     def _results(self, exchange: Exchange, message: int) -> list[Segment]:
         """The results of message `message`, and the prefix of the next one."""
         messages: list[Message] = [
-            {"role": "tool", "tool_call_id": call_id(index), "name": call.tool, "content": text}
-            for index, (call, text) in enumerate(zip(exchange.calls, exchange.results))
+            {"role": "tool", "tool_call_id": call_id(number), "name": call.tool, "content": text}
+            for number, (call, text) in enumerate(zip(exchange.calls, exchange.results), 1)
         ]
         return self.chat.extend(messages, message=message + 1, calls=exchange.calls)
 

@@ -1,0 +1,43 @@
+"""Play given lists to the end, without the λ machinery: evaluation, budgets, pools of trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+from ninefold.core.protocols import Engine
+from ninefold.core.seeds import seed_of
+from ninefold.core.types import Effort, Slot, Task, Trajectory
+from ninefold.rollout.lanes import Lanes
+from ninefold.rollout.scene import Finished, Scene
+
+
+def lineup(prompts: Iterable[tuple[Task, Effort]], *, samples: int = 1, seed: int = 0, name: str = "p") -> list[Slot]:
+    """Slots of `samples` attempts at each prompt; `name` begins the names of their groups."""
+    return [
+        Slot(task=task, effort=effort, group=group, index=index, seed=seed_of(seed, group, index))
+        for number, (task, effort) in enumerate(prompts)
+        for group in [f"{name}{number:06d}"]
+        for index in range(samples)
+    ]
+
+
+def play(
+    slots: Sequence[Slot],
+    *,
+    engine: Engine,
+    scene: Scene,
+    width: int = 512,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Trajectory]:
+    """The slots' trajectories, in order. At most `width` play at once; `progress` hears (finished, all) as they end."""
+    assert len({slot.id for slot in slots}) == len(slots), "two slots of one list have the same id"
+    lanes, finals = Lanes(engine), dict[str, Finished]()
+    coming = iter(slots)
+    while len(finals) < len(slots):
+        lanes.begin(scene.start(slot) for slot in islice(coming, width - lanes.playing))
+        for episode in lanes.advance():
+            finals[episode.slot.id] = episode, episode.final()
+        if progress is not None:
+            progress(len(finals), len(slots))
+    return scene.grade([finals[slot.id] for slot in slots])

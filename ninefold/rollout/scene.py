@@ -1,0 +1,71 @@
+"""What every episode needs besides its slot, and how finished ones become trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from ninefold.agent.harness.compose import Composed
+from ninefold.agent.harness.episode import Episode
+from ninefold.agent.harness.sampler import sample
+from ninefold.core.errors import NinefoldError, VerifierError, boundary
+from ninefold.core.protocols import ChatFormat, Family, SandboxRuntime, Verify
+from ninefold.core.types import Result, Slot, Task, Trajectory
+
+Finished = tuple[Episode, Mapping[str, Any] | None]
+"""A finished episode and its final state; None where there is nothing to judge."""
+
+
+@runtime_checkable
+class VerifyMany(Protocol):
+    """A verifier that judges many at once for little more than the cost of one."""
+
+    def verify_many(self, items: Sequence[tuple[Task, Mapping[str, Any]]]) -> list[Result]: ...
+
+
+def preset_of(group: str) -> Composed:
+    """One of the presets, by the group's name alone."""
+    return sample(group, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """The surroundings of episodes."""
+
+    chat: ChatFormat
+    families: Mapping[str, Family]
+    verify: Verify
+    harness: Callable[[str], Composed] = preset_of
+    """Group → the harness that all its samples run under."""
+    runtime: SandboxRuntime | None = None
+    """For families that run untrusted code."""
+
+    def start(self, slot: Slot) -> Episode:
+        """The slot's episode, with its world open."""
+        return Episode.start(
+            slot,
+            family=self.families[slot.task.family],
+            harness=self.harness(slot.group),
+            chat=self.chat,
+            runtime=self.runtime,
+        )
+
+    def restore(self, saved: bytes) -> Episode:
+        """An episode that was saved."""
+        return Episode.restore(saved, families=self.families, chat=self.chat, runtime=self.runtime)
+
+    def grade(self, finished: Sequence[Finished]) -> list[Trajectory]:
+        """Trajectories in the order given, judged together. Where the verifier breaks, results are invalid."""
+        verdicts = iter(self._judge([(episode.slot.task, final) for episode, final in finished if final is not None]))
+        return [episode.conclude(None if final is None else next(verdicts)) for episode, final in finished]
+
+    def _judge(self, items: Sequence[tuple[Task, Mapping[str, Any]]]) -> list[Result]:
+        results: list[Result] = []
+        broken: list[NinefoldError] = []
+        with boundary(VerifierError, "verifying", catch=broken.append):
+            if isinstance(self.verify, VerifyMany):
+                results = self.verify.verify_many(items)
+            else:
+                results = [self.verify(task, final) for task, final in items]
+        return [Result(status="invalid", detail=str(broken[0])) for _ in items] if broken else results
