@@ -11,6 +11,8 @@ from ninefold.core.protocols import Family
 _FAMILIES: dict[str, str] = {
     "arithmetic": "ninefold.agent.env.arithmetic:Arithmetic",
     "passage": "ninefold.agent.env.passage:Passage",
+    "search": "ninefold.agent.env.search:Search",
+    "gym": "ninefold.agent.env.gym:Gym",
     "assistant": "ninefold.agent.env.assistant:Assistant",
     "expression": "ninefold.agent.env.expression:Expression",
 }
