@@ -40,17 +40,15 @@ class World:
     rank: int = 0
     size: int = 1
 
-    def sum_(self, x: Tensor) -> Tensor:
-        """`x`, in place, summed over all ranks."""
+    def sum_(self, x: Tensor) -> None:
+        """Sum `x` over all ranks, in place."""
         if self.size > 1:
             dist.all_reduce(x)
-        return x
 
-    def max_(self, x: Tensor) -> Tensor:
-        """`x`, in place, the element-wise largest of all ranks."""
+    def max_(self, x: Tensor) -> None:
+        """Take the element-wise largest of all ranks, in place."""
         if self.size > 1:
             dist.all_reduce(x, dist.ReduceOp.MAX)
-        return x
 
     def gather(self, value: V) -> list[V]:
         """Every rank's value, in rank order."""

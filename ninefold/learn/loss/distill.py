@@ -16,7 +16,7 @@ from ninefold.learn.loss.tokens import TokenLogprobs, target_logits, token_logpr
 class DistillConfig(PolicyConfig):
     """The sampled-token form: the policy objective with the teacher's reward as its advantage."""
 
-    r_max: float = Field(5.0, gt=0)
+    r_max: float = Field(default=5.0, gt=0)
     """Bound R_max of the per-token reward, in nats."""
 
 

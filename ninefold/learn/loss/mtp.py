@@ -22,7 +22,7 @@ from ninefold.learn.loss.tokens import ids_of, predictors, select_tokens
 class MTPConfig(Config):
     """How much the multi-token layer counts."""
 
-    weight: float = Field(0.1, ge=0)
+    weight: float = Field(default=0.1, ge=0)
     """Weight of its cross-entropy beside the next token's; 0 leaves the layer out."""
 
 

@@ -9,7 +9,6 @@ from typing import Protocol
 from torch import Tensor
 
 from ninefold.core.layout import DocLayout
-from ninefold.core.types import Batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +70,3 @@ class LanguageModel(Protocol):
     def logits(self, hidden_ND: Tensor, /) -> Tensor: ...
 
     def parameters(self) -> Iterable[Tensor]: ...
-
-
-class LossFunction(Protocol):
-    """A loss as the trainer calls it, all choices bound."""
-
-    def __call__(self, model: LanguageModel, batch: Batch, /) -> Loss: ...

@@ -15,11 +15,11 @@ from ninefold.learn.loss.tokens import TokenLogprobs, token_logprobs
 class PolicyConfig(Config):
     """Bounds and pull of the policy objective."""
 
-    low: float = Field(-0.3, le=0)
+    low: float = Field(default=-0.3, le=0)
     """Lower bound of the log-ratio ρ inside which the policy gradient passes, in nats."""
-    high: float = Field(0.3, ge=0)
+    high: float = Field(default=0.3, ge=0)
     """Upper bound of ρ, in nats."""
-    tau: float = Field(0.01, ge=0)
+    tau: float = Field(default=0.01, ge=0)
     """Weight τ of the pull ρ² towards the policy that sampled the token."""
 
 

@@ -14,11 +14,11 @@ from ninefold.learn.optim.assign import Assigned
 class AdamWConfig(Config):
     """AdamW's constants."""
 
-    lr: float = Field(3e-3, gt=0)
+    lr: float = Field(default=3e-3, gt=0)
     """Peak learning rate."""
     betas: tuple[float, float] = (0.9, 0.95)
-    eps: float = Field(1e-8, gt=0)
-    weight_decay: float = Field(0.1, ge=0)
+    eps: float = Field(default=1e-8, gt=0)
+    weight_decay: float = Field(default=0.1, ge=0)
     """Decoupled; only for parameters whose rule decays."""
 
 

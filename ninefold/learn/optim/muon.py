@@ -18,12 +18,12 @@ from ninefold.model.ops.newton_schulz import newton_schulz
 class MuonConfig(Config):
     """Muon's constants."""
 
-    lr: float = Field(0.01, gt=0)
+    lr: float = Field(default=0.01, gt=0)
     """Peak learning rate."""
-    momentum: float = Field(0.95, ge=0, lt=1)
-    weight_decay: float = Field(0.1, ge=0)
+    momentum: float = Field(default=0.95, ge=0, lt=1)
+    weight_decay: float = Field(default=0.1, ge=0)
     """Decoupled: weights shrink by lr · weight_decay each step."""
-    rms: float = Field(0.2, gt=0)
+    rms: float = Field(default=0.2, gt=0)
     """Root mean square of an update before the learning rate: that of AdamW (Moonlight)."""
 
 

@@ -11,7 +11,7 @@ from ninefold.model.mla import MLA
 def record_attention(model: nn.Module, on: bool) -> None:
     """Let every MLA note its heads' largest logits in the forwards to come, or stop and forget them."""
     for layer in mla_layers(model):
-        layer.record_logits = on
+        layer.recording = on
         layer.max_logit_H = None
 
 
@@ -20,14 +20,10 @@ def mla_layers(model: nn.Module) -> list[MLA]:
 
 
 def recorded_logits(model: nn.Module) -> Tensor:
-    """[MLA layers, H] largest logits since recording began; −∞ where a layer saw no token."""
-    largest = [layer.max_logit_H for layer in mla_layers(model)]
-    return torch.stack(
-        [
-            torch.full((layer.heads,), -torch.inf) if seen_H is None else seen_H.float()
-            for layer, seen_H in zip(mla_layers(model), largest)
-        ]
-    )
+    """[MLA layers, H] largest attention logits since recording began, at least 0; 0 where a layer saw no token."""
+    layers = mla_layers(model)
+    unseen = [torch.zeros(layer.heads, device=layer.q_b_proj.weight.device) for layer in layers]
+    return torch.stack([none_H if layer.max_logit_H is None else layer.max_logit_H for layer, none_H in zip(layers, unseen)])
 
 
 @torch.no_grad()

@@ -15,11 +15,11 @@ class ScheduleConfig(Config):
 
     kind: Literal["cosine", "wsd", "constant"] = "cosine"
     """cosine: one half wave down to the floor; wsd: stay at the peak, then a straight line down; constant: stay."""
-    warmup: float = Field(0.01, ge=0, le=1)
+    warmup: float = Field(default=0.01, ge=0, le=1)
     """Share of the steps that the warm-up takes, rounded up (report: 1 %)."""
-    decay: float = Field(0.1, ge=0, le=1)
+    decay: float = Field(default=0.1, ge=0, le=1)
     """wsd only: share of the steps that the final decay takes, rounded up."""
-    floor: float = Field(0.1, ge=0, le=1)
+    floor: float = Field(default=0.1, ge=0, le=1)
     """Factor that the decay ends at."""
 
 
