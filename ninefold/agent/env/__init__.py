@@ -15,6 +15,7 @@ _FAMILIES: dict[str, str] = {
     "gym": "ninefold.agent.env.gym:Gym",
     "assistant": "ninefold.agent.env.assistant:Assistant",
     "expression": "ninefold.agent.env.expression:Expression",
+    "repair": "ninefold.agent.env.repair:Repair",
 }
 
 

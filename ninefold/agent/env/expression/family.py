@@ -10,7 +10,7 @@ from ninefold.agent.env.calls import refusal
 from ninefold.agent.env.draw import draw
 from ninefold.agent.env.expression import policies
 from ninefold.agent.env.expression.content import AMBIGUOUS, HIDDEN_INPUTS, LEVEL_RULES, WORDINGS, Rule, Targets
-from ninefold.agent.env.expression.execution import expression_value, function_values
+from ninefold.agent.env.expression.execution import expression_value, function_fits
 from ninefold.core.errors import SandboxError, SandboxUnavailable
 from ninefold.core.protocols import Observation, SandboxRuntime, ScriptedPolicy, Style, Tool
 from ninefold.core.seeds import rng_of
@@ -51,7 +51,7 @@ def fits(task: Task, code: str, check: str, runtime: SandboxRuntime) -> bool:
     if task.level == 0:
         return expression_value(runtime, code) == task.data["hidden"]
     expected = task.data[check]
-    return function_values(runtime, code, expected["inputs"]) == tuple(expected["outputs"])
+    return function_fits(runtime, code, expected["inputs"], expected["outputs"])
 
 
 class Expression:
