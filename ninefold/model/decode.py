@@ -6,6 +6,7 @@ Shapes: B rows, S capacity in tokens, T packed tokens, D documents of a layout, 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -70,11 +71,7 @@ class Decoder:
     def __init__(self, model: K3) -> None:
         self.config = model.config
         with torch.no_grad():
-            frozen = K3(model.config)
-            frozen.load_state_dict(model.state_dict())
-            for moe, original in zip(frozen.moe_layers().values(), model.moe_layers().values()):
-                moe.quantized = original.quantized
-            self._model: FusedK3 = frozen.fused()
+            self._model: FusedK3 = copy.deepcopy(model).fused()
 
     def new_cache(self, rows: int, capacity: int) -> Cache:
         """`rows` empty rows for up to `capacity` tokens each."""

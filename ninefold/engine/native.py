@@ -1,0 +1,229 @@
+"""Native engine for K3: continuous batching in lockstep over cached sessions (spec 07, spec 12).
+
+A prompt is taken in once for all requests that share it; a request that continues its session brings only its new tokens,
+which ride along in the lockstep batch while other rows sample.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from ninefold.core.config import Config
+from ninefold.core.errors import EngineError
+from ninefold.core.layout import DocLayout
+from ninefold.core.protocols import Completion, Request, WeightHandle
+from ninefold.core.types import FinishReason
+from ninefold.engine.rows import RowTable
+from ninefold.engine.sampling import draw, probabilities, uniforms
+from ninefold.model.decode import Decoder, Rows
+from ninefold.model.k3 import K3
+from ninefold.model.weights import Weights
+
+
+class NativeConfig(Config):
+    """Sizes of the native engine."""
+
+    rows: int = 512
+    """Sessions held at once, running or idle; more requests wait."""
+    capacity: int = 1024
+    """Tokens of one session; a request that reaches it ends with `length`."""
+    prompts: int = 32
+    """Prompts kept ready for requests that share them."""
+
+
+class NativeEngine:
+    """`core.protocols.Engine` over a K3 model's weights; speculative decoding lives in `engine.speculative`."""
+
+    def __init__(self, model: K3, *, stop_ids: Sequence[int], config: NativeConfig | None = None, version: int = 0) -> None:
+        """`model` gives shape, quantisation and first weights, which are copied. A sampled stop id ends a request."""
+        self.config = config or NativeConfig()
+        self._stops = np.zeros(model.config.vocab_size, np.bool_)
+        self._stops[list(stop_ids)] = True
+        self._model = copy.deepcopy(model)
+        self._queue: deque[Request] = deque()
+        self._done: list[Completion] = []
+        self._ids: set[str] = set()
+        self._cache = Decoder(model).new_cache(self.config.rows + self.config.prompts, self.config.capacity)
+        self._adopt(Weights.of(model), version)
+
+    @property
+    def policy_version(self) -> int:
+        return self._version
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._ids)
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            assert request.id not in self._ids, f"request {request.id} is in flight already"
+            assert len(request.ids) > 0, f"request {request.id} has no ids"
+            self._ids.add(request.id)
+        self._queue.extend(requests)
+
+    def poll(self) -> list[Completion]:
+        while self._ids and not self._done:
+            self._admit()
+            if self._table.running:
+                self._step()
+        return self._flush()
+
+    def pause(self) -> list[Completion]:
+        for row in np.flatnonzero(self._table.active).tolist():
+            self._finish(row, "paused")
+        while self._queue:
+            self._reject(self._queue.popleft(), "paused")
+        return self._flush()
+
+    def release(self, session: str) -> None:
+        self._table.drop(session)
+
+    def load(self, weights: WeightHandle, version: int) -> None:
+        if self._ids:
+            raise EngineError(f"cannot load weights with {len(self._ids)} requests in flight; pause first")
+        if not isinstance(weights, Weights):
+            raise EngineError(f"the native engine takes ninefold.model.weights.Weights, not {type(weights).__name__}")
+        self._adopt(weights, version)
+
+    def _adopt(self, weights: Weights, version: int) -> None:
+        weights.load_into(self._model)
+        self._decoder = Decoder(self._model)
+        self._version = version
+        self._table = RowTable(self.config.rows, self.config.capacity)
+        self._prompts: OrderedDict[bytes, int] = OrderedDict()
+        """Prompt → the spare cache row that has taken it in, least recently used first."""
+        self._cache.clear(np.arange(self._cache.rows))
+
+    # Admission.
+
+    def _admit(self) -> None:
+        """Give rows to waiting requests, take in what their rows lack, and bring the running rows to the front."""
+        fresh: dict[bytes, list[int]] = {}
+        """Prompt but its last token → the new rows that begin with it."""
+        while self._queue:
+            request = self._queue[0]
+            if len(request.ids) >= self.config.capacity or request.max_new < 1:
+                self._reject(self._queue.popleft(), "length")
+                continue
+            row = self._table.row_of(request.session)
+            if row is not None and not self._table.holds(row, request.ids):
+                self._table.drop(request.session)
+                row = None
+            if row is None:
+                row = self._table.take(request.session)
+                if row is None:
+                    break
+                fresh.setdefault(request.ids[:-1].tobytes(), []).append(row)
+            self._table.start(row, self._queue.popleft())
+        self._take_prompts(fresh)
+        self._take_turns()
+        idle, behind = self._table.misplaced()
+        if len(idle):
+            self._cache.swap(idle, behind)
+            self._table.swap(idle, behind)
+
+    def _take_prompts(self, fresh: dict[bytes, list[int]]) -> None:
+        """Fill new rows from prompts, each of which is computed once."""
+        if b"" in fresh:
+            self._cache.clear(np.array(fresh.pop(b"")))
+        waiting = list(fresh.items())
+        for first in range(0, len(waiting), self.config.prompts):
+            some = waiting[first : first + self.config.prompts]
+            for key, _ in some:
+                if key in self._prompts:
+                    self._prompts.move_to_end(key)
+            missing = [(key, rows) for key, rows in some if key not in self._prompts]
+            if missing:
+                spare = np.array([self._spare(key) for key, _ in missing])
+                self._cache.clear(spare)
+                self._extend(spare, [self._table.tokens[rows[0], : self._table.known[rows[0]] - 1] for _, rows in missing])
+            source = np.array([self._prompts[key] for key, rows in some for _ in rows])
+            self._cache.copy(source, np.array([row for _, rows in some for row in rows]))
+
+    def _spare(self, key: bytes) -> int:
+        used = len(self._prompts)
+        row = self.config.rows + used if used < self.config.prompts else self._prompts.popitem(last=False)[1]
+        self._prompts[key] = row
+        return row
+
+    def _take_turns(self) -> None:
+        """Take in continuations at once where that is cheaper than letting them ride along.
+
+        A packed token costs about as much as a row of a step, so it pays once they outnumber the running rows.
+        """
+        table, lengths = self._table, self._cache.lengths[: self.config.rows]
+        lag = np.where(table.active, table.known - 1 - lengths, 0)
+        if lag.sum() > table.running:
+            rows = np.flatnonzero(lag)
+            self._extend(rows, [table.tokens[r, lengths[r] : table.known[r] - 1] for r in rows])
+
+    def _extend(self, rows: Rows, spans: list[np.ndarray]) -> None:
+        layout = DocLayout.of([len(span) for span in spans])
+        self._decoder.extend(torch.from_numpy(np.concatenate(spans)), layout, self._cache, rows)
+
+    # Decoding.
+
+    def _step(self) -> None:
+        """One token into every running row; rows that have caught up sample their next."""
+        table, count = self._table, self._table.running
+        rows = np.arange(count)
+        fed = table.tokens[rows, self._cache.lengths[:count]]
+        hidden = self._decoder.step(torch.from_numpy(fed), self._cache)
+        ready = np.flatnonzero(self._cache.lengths[:count] == table.known[:count])
+        if not len(ready):
+            return
+        final_ND = hidden.final_TD if len(ready) == count else hidden.final_TD[torch.from_numpy(ready)]
+        tokens, logprobs = self._sample(final_ND, ready)
+        place = table.known[ready]
+        table.tokens[ready, place], table.logprobs[ready, place] = tokens, logprobs
+        table.known[ready] += 1
+        stopped = self._stops[tokens]
+        ended = stopped | (table.known[ready] >= table.limit[ready])
+        for row, stop in zip(ready[ended].tolist(), stopped[ended].tolist()):
+            self._finish(row, "stop" if stop else "length")
+
+    def _sample(self, final_ND: torch.Tensor, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """The rows' next tokens, and their log-probabilities at temperature 1 before any grammar."""
+        table = self._table
+        logits_NV = self._decoder.logits(final_ND)
+        logprobs_NV = torch.log_softmax(logits_NV, -1)
+        for i in np.flatnonzero(table.constrained[rows]).tolist():
+            logits_NV[i, torch.from_numpy(self._forbidden(int(rows[i])))] = float("-inf")
+        temperature, top_p = torch.from_numpy(table.temperature[rows]), torch.from_numpy(table.top_p[rows])
+        uniform = torch.from_numpy(uniforms(table.seed[rows], table.known[rows]))
+        token_N = draw(probabilities(logits_NV, temperature, top_p), uniform)
+        return token_N.numpy(), logprobs_NV.gather(1, token_N[:, None]).squeeze(1).numpy()
+
+    def _forbidden(self, row: int) -> np.ndarray:
+        """[V] True where the row's grammar does not let a token come next."""
+        table = self._table
+        request = table.request[row]
+        assert request is not None
+        assert request.allowed is not None
+        forbidden = np.ones(len(self._stops), np.bool_)
+        forbidden[request.allowed.allowed(table.tokens[row, table.prompt[row] : table.known[row]].astype(np.int32))] = False
+        return forbidden
+
+    # Endings.
+
+    def _finish(self, row: int, reason: FinishReason) -> None:
+        request, ids, logprobs = self._table.finish(row)
+        self._complete(request, ids, logprobs, reason)
+
+    def _reject(self, request: Request, reason: FinishReason) -> None:
+        self._complete(request, np.zeros(0, np.int32), np.zeros(0, np.float32), reason)
+
+    def _complete(self, request: Request, ids: np.ndarray, logprobs: np.ndarray, reason: FinishReason) -> None:
+        self._ids.remove(request.id)
+        self._done.append(
+            Completion(request=request.id, ids=ids, logprobs=logprobs, policy_version=self._version, finish=reason)
+        )
+
+    def _flush(self) -> list[Completion]:
+        done, self._done = self._done, []
+        return done
