@@ -4,30 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ninefold.model.ops import native
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
-    """A residual source with its inverse RMS, which every later site needs again."""
+    """A residual source, with its inverse RMS kept for every later site that needs it again."""
 
     value_TD: Tensor
-    inverse_rms_T1: Tensor
+    eps: float
 
     @staticmethod
     def of(value_TD: Tensor, eps: float) -> Source:
-        wide = value_TD.to(torch.promote_types(value_TD.dtype, torch.float32))
-        return Source(value_TD=value_TD, inverse_rms_T1=torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps))
+        return Source(value_TD=value_TD, eps=eps)
+
+    @cached_property
+    def inverse_rms_T1(self) -> Tensor:
+        return torch.rsqrt(_wide(self.value_TD).pow(2).mean(-1, keepdim=True) + self.eps)
 
 
 def mix(sources: Sequence[Source], query_D: Tensor, norm_weight_D: Tensor) -> Tensor:
-    """`attention_residual` of sources whose inverse RMS is known: the cheap form, two passes over each source."""
+    """`attention_residual` of `Source`s: h_TD."""
+    values = [s.value_TD for s in sources]
     if len(sources) == 1:
-        return sources[0].value_TD
-    key_D = _wide(query_D * norm_weight_D)
-    logits = [(_wide(s.value_TD) @ key_D[:, None]) * s.inverse_rms_T1 for s in sources]
+        return values[0]
+    key_D = query_D * norm_weight_D
+    if native.usable(key_D, *values):
+        return _MixNative.apply(sources[0].eps, key_D, *values)
+    return mix_torch(sources, key_D)
+
+
+def mix_torch(sources: Sequence[Source], key_D: Tensor) -> Tensor:
+    """`mix` in PyTorch, on any device; key is query times norm weight."""
+    logits = [(_wide(s.value_TD) @ _wide(key_D)[:, None]) * s.inverse_rms_T1 for s in sources]
     p_TN = torch.softmax(torch.cat(logits, -1), -1)
     h_TD = p_TN[:, :1] * sources[0].value_TD
     for n, s in enumerate(sources[1:], start=1):
@@ -79,6 +95,36 @@ class FinishedBlocks:
         old_T1, new_T1 = (peak_T1 - top_T1).exp(), (logit_T1 - top_T1).exp()
         h_TD = (old_T1 * mixed_TD + new_T1 * _wide(partial_TD)) / (old_T1 * mass_T1 + new_T1)
         return h_TD.to(partial_TD.dtype)
+
+
+class _MixNative(torch.autograd.Function):
+    """One pass over the sources of each token, forward and backward; nothing of size [T, D] is kept beside the sources."""
+
+    @staticmethod
+    def forward(ctx: Any, eps: float, key_D: Tensor, *values: Tensor) -> Tensor:
+        values = tuple(v.contiguous() for v in values)
+        T, D = values[0].shape
+        h_TD = torch.empty_like(values[0])
+        p_TN, dot_TN, inverse_rms_TN = key_D.new_empty(3, T, len(values))
+        shape = (T, len(values), D)
+        key_D = key_D.contiguous()
+        native.call("mix_forward", native.pointers(values), key_D, h_TD, p_TN, dot_TN, inverse_rms_TN, *shape, float(eps))
+        ctx.save_for_backward(key_D, p_TN, dot_TN, inverse_rms_TN, *values)
+        return h_TD
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        key_D, p_TN, dot_TN, inverse_rms_TN, *values = ctx.saved_tensors
+        T, D = values[0].shape
+        d_values = [torch.empty_like(v) for v in values]
+        d_key_D = torch.zeros_like(key_D)
+        native.call(
+            "mix_backward",
+            *(native.pointers(values), key_D, p_TN, dot_TN, inverse_rms_TN, grads[0].contiguous()),
+            *(native.pointers(d_values), d_key_D, T, len(values), D),
+        )
+        return None, d_key_D, *d_values
 
 
 def _wide(x: Tensor) -> Tensor:

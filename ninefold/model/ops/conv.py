@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import silu
 
 from ninefold.core.layout import DocLayout
+from ninefold.model.ops import native
+
+NATIVE_WIDTH = 4
+"""The only width with a C kernel, K3's."""
 
 
 def short_conv(x_TC: Tensor, weight_CW: Tensor, layout: DocLayout, initial_DWC: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -16,20 +23,14 @@ def short_conv(x_TC: Tensor, weight_CW: Tensor, layout: DocLayout, initial_DWC: 
     `initial_DWC` [D, W − 1, C] holds the inputs before each document, oldest first (zeros if none).
     Returns y_TC and the same for what follows, final_DWC.
     """
-    back = weight_CW.shape[1] - 1
-    device = x_TC.device
-    # Every document is preceded by `back` rows of its own, so one run of slices serves all of them.
-    slot_T = torch.from_numpy(np.arange(layout.tokens) + back * (layout.document + 1)).to(device)
-    starts_D = layout.cu_seqlens[:-1] + back * np.arange(layout.documents)
-    before_DW = torch.from_numpy(starts_D[:, None] + np.arange(back)).to(device)
-    after_DW = before_DW + torch.from_numpy(layout.lengths).to(device)[:, None]
-    inputs = x_TC.new_zeros(len(x_TC) + back * layout.documents, x_TC.shape[1]).index_copy(0, slot_T, x_TC)
-    if initial_DWC is not None:
-        inputs = inputs.index_copy(0, before_DW.flatten(), initial_DWC.to(x_TC.dtype).flatten(0, 1))
-    span = len(inputs) - back
-    mixed = sum((inputs[i : i + span] * weight_CW[:, i] for i in range(back + 1)), start=x_TC.new_zeros(()))
-    final = inputs.index_select(0, after_DW.flatten()).unflatten(0, (layout.documents, back))
-    return silu(mixed.index_select(0, slot_T - back)), final
+    channels, width = weight_CW.shape
+    if initial_DWC is None:
+        initial_DWC = x_TC.new_zeros(layout.documents, width - 1, channels)
+    if width == NATIVE_WIDTH and native.usable(x_TC, weight_CW, initial_DWC):
+        y_TC = _ConvNative.apply(x_TC, weight_CW, initial_DWC, layout)
+    else:
+        y_TC = short_conv_torch(x_TC, weight_CW, layout, initial_DWC)
+    return y_TC, _last_inputs(x_TC, layout, initial_DWC)
 
 
 @torch.no_grad()
@@ -38,3 +39,47 @@ def short_conv_step(x_BC: Tensor, weight_CW: Tensor, state_BWC: Tensor) -> Tenso
     window = torch.cat([state_BWC, x_BC[:, None]], 1)
     state_BWC.copy_(window[:, 1:])
     return silu((window * weight_CW.T).sum(1))
+
+
+def short_conv_torch(x_TC: Tensor, weight_CW: Tensor, layout: DocLayout, initial_DWC: Tensor) -> Tensor:
+    """The y_TC of `short_conv` in PyTorch, on any device."""
+    back = weight_CW.shape[1] - 1
+    # Every document is preceded by `back` rows of its own, so one run of slices serves all of them.
+    slot_T = torch.from_numpy(np.arange(layout.tokens) + back * (layout.document + 1)).to(x_TC.device)
+    starts_D = layout.cu_seqlens[:-1] + back * np.arange(layout.documents)
+    before_DW = torch.from_numpy(starts_D[:, None] + np.arange(back)).to(x_TC.device)
+    inputs = x_TC.new_zeros(len(x_TC) + back * layout.documents, x_TC.shape[1]).index_copy(0, slot_T, x_TC)
+    inputs = inputs.index_copy(0, before_DW.flatten(), initial_DWC.to(x_TC.dtype).flatten(0, 1))
+    span = len(inputs) - back
+    mixed = torch.stack([inputs[i : i + span] * weight_CW[:, i] for i in range(back + 1)]).sum(0)
+    return silu(mixed.index_select(0, slot_T - back))
+
+
+def _last_inputs(x_TC: Tensor, layout: DocLayout, initial_DWC: Tensor) -> Tensor:
+    """[D, W − 1, C] what a convolution that goes on must know; short documents keep some of their initial inputs."""
+    back = initial_DWC.shape[1]
+    place_DW = layout.lengths[:, None] - back + np.arange(back)
+    in_x = torch.from_numpy(layout.cu_seqlens[:-1, None] + place_DW.clip(min=0)).to(x_TC.device)
+    in_initial = torch.from_numpy((back + place_DW).clip(max=back - 1)).to(x_TC.device)
+    from_x = x_TC.index_select(0, in_x.flatten()).view(initial_DWC.shape)
+    from_initial = initial_DWC.to(x_TC.dtype).take_along_dim(in_initial[..., None], 1)
+    return torch.where(torch.from_numpy(place_DW >= 0).to(x_TC.device)[..., None], from_x, from_initial)
+
+
+class _ConvNative(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x_TC: Tensor, weight_CW: Tensor, initial_DWC: Tensor, layout: DocLayout) -> Tensor:
+        inputs = (x_TC.contiguous(), weight_CW.T.contiguous(), initial_DWC.contiguous(), torch.from_numpy(layout.cu_seqlens))
+        y_TC = torch.empty_like(inputs[0])
+        native.call("conv_forward", *inputs, y_TC, layout.documents, x_TC.shape[1])
+        ctx.save_for_backward(*inputs)
+        return y_TC
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        x_TC, weight_WC, initial_DWC, starts = ctx.saved_tensors
+        d_inputs = [torch.zeros_like(x) for x in (x_TC, weight_WC, initial_DWC)]
+        shape = (len(initial_DWC), x_TC.shape[1])
+        native.call("conv_backward", x_TC, weight_WC, initial_DWC, starts, grads[0].contiguous(), *d_inputs, *shape)
+        return d_inputs[0], d_inputs[1].T, d_inputs[2], None

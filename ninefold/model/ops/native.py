@@ -1,4 +1,4 @@
-"""Builds and loads the C kernels: once per source, compiler flags and processor, into the user's cache.
+"""Builds and loads the C kernels: once per sources, compiler flags and processor, into the user's cache.
 
 Where there is no C compiler, or with NINEFOLD_NATIVE=0, every operation takes its PyTorch form; `status` says which.
 """
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ninefold.core.errors import UserError
 
-SOURCE = Path(__file__).with_name("kernels.c")
+SOURCES = Path(__file__).with_name("kernels")
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
 BUILD_SECONDS = 120
 
@@ -53,6 +53,12 @@ def call(kernel: str, *arguments: Tensor | int | float | None) -> None:
     getattr(library, kernel)(*(_to_c(a) for a in arguments))
 
 
+def pointers(tensors: Sequence[Tensor]) -> Tensor:
+    """Addresses of contiguous tensors, as a kernel's array of pointers; the caller keeps the tensors alive."""
+    assert all(x.is_contiguous() for x in tensors)
+    return torch.tensor([x.data_ptr() for x in tensors], dtype=torch.int64)
+
+
 def _to_c(argument: Tensor | int | float | None) -> ctypes.c_void_p | ctypes.c_long | ctypes.c_float:
     if isinstance(argument, Tensor):
         assert argument.is_contiguous()
@@ -80,8 +86,8 @@ def _load() -> tuple[ctypes.CDLL | None, Status]:
 
 
 def _library_path(compiler: str) -> Path:
-    parts = (SOURCE.read_bytes(), " ".join(FLAGS).encode(), compiler.encode(), _processor().encode())
-    key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    sources = [path.read_text() for path in sorted(SOURCES.iterdir())]
+    key = hashlib.sha256("\0".join([*sources, *FLAGS, compiler, _processor()]).encode()).hexdigest()[:16]
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return root / "ninefold" / "native" / f"kernels-{key}.so"
 
@@ -100,7 +106,7 @@ def _build(compiler: str, library: Path) -> None:
     library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         built = Path(folder) / library.name
-        command: Sequence[str] = (compiler, *FLAGS, "-o", str(built), str(SOURCE))
+        command: Sequence[str] = (compiler, *FLAGS, "-o", str(built), *sorted(map(str, SOURCES.glob("*.c"))))
         done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
         if done.returncode:
             raise UserError(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}")

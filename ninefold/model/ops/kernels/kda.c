@@ -1,96 +1,9 @@
-// Fused CPU kernels, float32, one thread. Each has a PyTorch form beside its Python wrapper; tests compare the two.
-// Layouts are those of the wrappers, contiguous: T tokens, H heads, K key and V value channels, E experts, C channels.
+// Kimi Delta Attention as a recurrence over packed documents; the PyTorch form is in ops/kda_chunk.py.
+// q, k, g [T, H, K], v, o [T, H, V], beta [T, H], states [D, H, K, V], starts [D + 1]: first token of each document, then T.
 
-#include <stdint.h>
-#include <string.h>
+#include "elementary.h"
 
-#define INLINE static inline __attribute__((always_inline))
-#define TILE 16 // tokens between two saved states of the KDA backward pass
-
-// ------------------------------------------------------------------------------------------------- elementary functions
-
-typedef union {
-    float f;
-    int32_t i;
-} bits_t;
-
-// 2^n for n in [-126, 128]; 128 gives infinity.
-INLINE float power_of_two(int32_t n) { return ((bits_t){.i = (n + 127) << 23}).f; }
-
-// e^x - 1 = scale * p + (scale - 1), with scale = 2^n and p = e^r - 1 for the rest r in [-ln2/2, ln2/2]: no cancellation
-// near 0. Written without library calls, so that compilers turn loops over it into vector code. x in [-87, 89].
-INLINE float expm1_reduced(float x, float *scale) {
-    float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; // adding 1.5 * 2^23 rounds to the nearest integer
-    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    *scale = power_of_two((int32_t)n);
-    return p * r * r + r;
-}
-
-INLINE float clamp(float x, float low, float high) { return x < low ? low : (x > high ? high : x); } // NaN stays NaN
-
-INLINE float exponential(float x) {
-    float scale, p = expm1_reduced(clamp(x, -87.0f, 89.0f), &scale);
-    return scale * p + scale;
-}
-
-INLINE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
-
-INLINE float hyperbolic_tangent(float x) {
-    float scale, p = expm1_reduced(clamp(2.0f * x, -40.0f, 40.0f), &scale);
-    float e = scale * p + (scale - 1.0f);
-    return e / (e + 2.0f);
-}
-
-// ------------------------------------------------------------------------------------------------------------ SiTU-GLU
-
-// hidden [N, F] = weight [N] * situ(gate, up); a NULL weight is 1, weight 0 skips the row.
-void situ_forward(const float *gate, const float *up, const float *weight, float *hidden, long N, long F, float beta_gate,
-                  float beta_up) {
-    for (long n = 0; n < N; n++) {
-        float p = weight ? weight[n] : 1.0f;
-        const float *g = gate + n * F, *u = up + n * F;
-        float *h = hidden + n * F;
-        if (p == 0.0f) {
-            memset(h, 0, F * sizeof(float));
-            continue;
-        }
-#pragma omp simd
-        for (long i = 0; i < F; i++)
-            h[i] = p * (beta_gate * hyperbolic_tangent(g[i] / beta_gate) * sigmoid(g[i])) *
-                   (beta_up * hyperbolic_tangent(u[i] / beta_up));
-    }
-}
-
-void situ_backward(const float *d_hidden, const float *gate, const float *up, const float *weight, float *d_gate, float *d_up,
-                   float *d_weight, long N, long F, float beta_gate, float beta_up) {
-    for (long n = 0; n < N; n++) {
-        float p = weight ? weight[n] : 1.0f, sum = 0.0f;
-        const float *d = d_hidden + n * F, *g = gate + n * F, *u = up + n * F;
-        float *dg = d_gate + n * F, *du = d_up + n * F;
-        if (p == 0.0f) {
-            memset(dg, 0, F * sizeof(float));
-            memset(du, 0, F * sizeof(float));
-        } else {
-#pragma omp simd reduction(+ : sum)
-            for (long i = 0; i < F; i++) {
-                float t = hyperbolic_tangent(g[i] / beta_gate), s = sigmoid(g[i]), w = hyperbolic_tangent(u[i] / beta_up);
-                float a = beta_gate * t * s, b = beta_up * w;
-                sum += d[i] * a * b;
-                dg[i] = p * d[i] * b * ((1.0f - t * t) * s + beta_gate * t * s * (1.0f - s));
-                du[i] = p * d[i] * a * (1.0f - w * w);
-            }
-        }
-        if (d_weight) d_weight[n] = sum;
-    }
-}
-
-// ---------------------------------------------------------------------------------------------- Kimi Delta Attention
+#define TILE 16 // tokens between two states saved for the backward pass
 
 // The state of one head is S [K][V]. A token does S <- diag(decay) S; u = beta (v - k^T S); S <- S + k u^T; o = q^T S.
 
@@ -269,34 +182,4 @@ void kda_backward(const float *q, const float *k, const float *v, const float *g
                   const float *saved, const float *d_o, float *d_state, float *dq, float *dk, float *dv, float *dg,
                   float *d_beta, float *scratch, long D, long H, long K, long V) {
     BY_WIDTH(backward, q, k, v, g, beta, starts, saved, d_o, d_state, dq, dk, dv, dg, d_beta, scratch, D, H);
-}
-
-// ------------------------------------------------------------------------------------------ microscaling fake quantiser
-
-// Rounds blocks of 32 to `mantissa` bits above 2^least (evenly spaced below), saturating at `largest`, by OCP's floor rule.
-void mx_fake_quant(const float *x, float *y, long blocks, long mantissa, long least, long top,
-                   float largest) {
-    int drop = 23 - (int)mantissa;
-    float spacing = power_of_two((int32_t)(least - mantissa)), normal = power_of_two((int32_t)least);
-    for (long b = 0; b < blocks; b++, x += 32, y += 32) {
-        int32_t peak = 0;
-        for (int i = 0; i < 32; i++) {
-            int32_t magnitude = ((bits_t){.f = x[i]}).i & 0x7FFFFFFF;
-            peak = magnitude > peak ? magnitude : peak;
-        }
-        int32_t byte = (peak >> 23) - (int32_t)top;
-        byte = peak > 0x7F800000 ? 255 : (byte < 0 ? 0 : byte);
-        float divisor = power_of_two((byte > 0 ? byte : 1) - 127);
-        float scale = byte == 255 ? ((bits_t){.i = 0x7FC00000}).f : byte ? divisor : ((bits_t){.i = 0x00400000}).f;
-        for (int i = 0; i < 32; i++) {
-            bits_t s = {.f = clamp(x[i] / divisor, -largest, largest)};
-            int32_t sign = s.i & (int32_t)0x80000000;
-            s.i &= 0x7FFFFFFF;
-            float even = ((s.f / spacing + 12582912.0f) - 12582912.0f) * spacing; // ties to even by the sum's own rounding
-            bits_t rounded = {.i = (s.i + (1 << (drop - 1)) - 1 + ((s.i >> drop) & 1)) & -(1 << drop)};
-            bits_t value = {.f = s.f < normal ? even : rounded.f};
-            value.i |= sign;
-            y[i] = value.f * scale;
-        }
-    }
 }
