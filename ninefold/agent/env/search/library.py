@@ -63,7 +63,7 @@ def library() -> Library:
             id=ids[title],
             title=title,
             prose=_prose(text),
-            related=tuple(dict.fromkeys(by_name[name] for name in _see_also(text) if name in by_name)),
+            related=tuple(dict.fromkeys(by_name[n] for n in _see_also(text) if by_name.get(n, ids[title]) != ids[title])),
         )
         for title, text in found
     }

@@ -82,7 +82,7 @@ def _ask(kind: Kind, entry: Entry, rng: Random) -> Question | None:
     words = words[start : start + _QUOTED]
     answer, cited = entry.title, entry.id
     if kind == "blank":
-        place = rng.randrange(2, _QUOTED - 2)
+        place = max(range(2, _QUOTED - 2), key=lambda i: len(words[i]))
         answer = words[place]
         words = [*words[:place], BLANK, *words[place + 1 :]]
     elif kind == "related":
