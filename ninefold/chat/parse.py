@@ -98,6 +98,8 @@ class Parser:
     def feed(self, ids: Iterable[int]) -> list[Event]:
         """What `ids` add to the message."""
         self._events = []
+        if self._ended:
+            return self._events
         run: list[int] = []
         for i in ids:
             if i not in self._control:
@@ -108,7 +110,7 @@ class Parser:
                 run = []
             self._marker_id(i)
             if self._ended:
-                break
+                return self._events
         if run:
             self._text(run)
         return self._events
@@ -133,8 +135,6 @@ class Parser:
         return self._ended
 
     def _text(self, run: list[int]) -> None:
-        if self._ended:
-            return
         data = self._tokenizer.bytes_of(run)
         place = self._path[-1] if self._path else ""
         if self._marker is not None:

@@ -5,13 +5,28 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
+
+from ninefold.core.errors import UserError
 
 DECLARE = "# Tools\nHere are the available tools, described in JSONSchema.\n\n```json\n"
 EXTEND = (
     "## New Tools Available\nThe system dynamically extends the toolset via lazy-loading.\n"
     "You have access to all existing and extended tools.\nHere are the specs for the extended tools.\n\n```json\n"
 )
+
+
+JSON_TYPES: Mapping[str, str] = {
+    "string": "string",
+    "number": "number",
+    "integer": "number",
+    "boolean": "boolean",
+    "null": "null",
+    "object": "object",
+    "array": "array",
+}
+"""JSON Schema type → type on the wire."""
 
 
 def declaration(tools: Sequence[Mapping[str, Any]], *, extends: bool = False) -> str:
@@ -31,6 +46,50 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_sorted(item) for item in cast(Sequence[Any], value)]
     return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One argument that a declared tool takes."""
+
+    key: str
+    kinds: tuple[str, ...]
+    """JSON Schema types it may have."""
+    required: bool
+    choices: tuple[str, ...] = ()
+    """The only texts allowed, where the schema lists strings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What a tool declaration allows a call to be."""
+
+    tool: str
+    arguments: tuple[Argument, ...]
+
+
+def read_declaration(schema: Mapping[str, Any]) -> Declared:
+    """The calls that an OpenAI function declaration allows, by the types at its top level. Raises UserError."""
+    function = schema.get("function", schema)
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise UserError(f"a tool declaration needs function.name, got {str(schema)[:80]!r}")
+    parameters = cast(Mapping[str, Any], function.get("parameters") or {})
+    properties = cast(Mapping[str, Any], parameters.get("properties") or {})
+    required = parameters.get("required") or ()
+    arguments = tuple(_argument(key, properties[key], key in required) for key in sorted(properties))
+    return Declared(tool=function["name"], arguments=arguments)
+
+
+def _argument(key: str, schema: Any, required: bool) -> Argument:
+    given = schema.get("type") if isinstance(schema, Mapping) else None
+    kinds = tuple(JSON_TYPES) if given is None else (given,) if isinstance(given, str) else tuple(given)
+    if unknown := [kind for kind in kinds if kind not in JSON_TYPES]:
+        raise UserError(f"argument {key!r}: type {unknown[0]!r} is not one of {', '.join(JSON_TYPES)}")
+    if "number" in kinds:
+        kinds = tuple(kind for kind in kinds if kind != "integer")
+    listed = schema.get("enum") if isinstance(schema, Mapping) else None
+    choices = tuple(dict.fromkeys(listed)) if listed and all(isinstance(choice, str) for choice in listed) else ()
+    return Argument(key=key, kinds=("string",) if choices else kinds, required=required, choices=choices)
 
 
 def wire_type(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ninefold.chat import tools as tool_wire
+from ninefold.chat.grammar import ToolChoice, XtmlGrammar
 from ninefold.chat.markers import CLOSE, CONTROL_TOKENS, END_OF_MSG, IMAGE_PLACEHOLDER, OPEN
 from ninefold.chat.messages import WireCall, order_results, read_messages
 from ninefold.chat.parse import Parser, parse
@@ -122,6 +123,10 @@ class Xtml:
     def parser(self) -> Parser:
         """The same automaton, to be fed as tokens arrive."""
         return Parser(self.tokenizer, thinking=self.thinking)
+
+    def grammar(self, tools: Sequence[Mapping[str, Any]] = (), *, tool_choice: ToolChoice = "auto") -> XtmlGrammar:
+        """Constrains what follows the generation prefix to well-formed messages that call `tools`. Raises UserError."""
+        return XtmlGrammar(self.tokenizer, tools, tool_choice=tool_choice, thinking=self.thinking)
 
     def decode(self, ids: IntArray) -> str:
         """Text for people; control tokens are spelled out."""
