@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -23,8 +24,8 @@ from ninefold.chat.render import (
     RenderedMessage,
     assistant_body,
     generation_prefix,
-    global_options,
     one_shot_options,
+    render,
     render_messages,
 )
 from ninefold.chat.tokenizer import Tokenizer
@@ -48,7 +49,6 @@ class Xtml:
         self.thinking = thinking
         self._joined = joined
         self._remembered = lru_cache(CACHED)(self._text_ids)
-        self._prefix = self._encode(generation_prefix(0, thinking).pieces)[0]
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -68,10 +68,7 @@ class Xtml:
         Options have the message index −1. Raises UserError for what cannot be rendered.
         """
         options = self._options(tools, effort, tool_choice, response_format)
-        rendered = global_options(options)
-        rendered += render_messages(order_results(read_messages(messages)), options)
-        rendered += one_shot_options(options)
-        return [self._segment(m) for m in rendered] + [self._prompt(len(messages))]
+        return [self._segment(m) for m in render(messages, options)]
 
     def extend(
         self,
@@ -92,7 +89,8 @@ class Xtml:
         assert all(m.role != "assistant" for m in read), "sampled messages are never rendered again"
         options = self._options((), None, tool_choice, response_format)
         rendered = render_messages(read, options, before) + one_shot_options(options)
-        return [self._segment(m) for m in rendered] + [self._prompt(message + len(messages))]
+        rendered.append(generation_prefix(message + len(messages), self.thinking))
+        return [self._segment(m) for m in rendered]
 
     def completion(self, message: Message) -> IntArray:
         """The ids that a policy writing exactly `message` after the generation prefix would sample, stop id included.
@@ -112,9 +110,8 @@ class Xtml:
         The mask is True on what a policy would have written: assistant messages after the generation prefix, their end token
         included, without blocks of malformed arguments. Raises UserError for what cannot be rendered.
         """
-        options = self._options(tools, effort)
-        rendered = global_options(options) + render_messages(order_results(read_messages(messages)), options)
-        return [self._segment(m, masked=True) for m in rendered]
+        options = replace(self._options(tools, effort), generation_prefix=False)
+        return [self._segment(m, masked=True) for m in render(messages, options)]
 
     def parse(self, ids: IntArray) -> ParsedMessage:
         """The message that generated `ids` amount to; never raises."""
@@ -138,9 +135,6 @@ class Xtml:
         return Options(
             tools=tools, effort=effort, thinking=self.thinking, tool_choice=tool_choice, response_format=response_format
         )
-
-    def _prompt(self, index: int) -> Segment:
-        return Segment(ids=np.array(self._prefix, np.int32), source="rendered", message=index)
 
     def _segment(self, rendered: RenderedMessage, *, masked: bool = False) -> Segment:
         is_option = rendered.index == OPTION
