@@ -14,6 +14,8 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
+from pydantic import Field
+
 from ninefold.core.config import Config
 from ninefold.core.errors import UserError
 
@@ -24,19 +26,12 @@ Place = tuple[str, int]
 class SlotsConfig(Config):
     """How much rolls at once, and when it pauses."""
 
-    prompts: int = 32
+    prompts: int = Field(default=32, ge=1)
     """N"""
-    samples: int = 8
+    samples: int = Field(default=8, ge=1)
     """K, completions of a prompt."""
-    lam: float = 1.0
+    lam: float = Field(default=1.0, gt=0, le=1)
     """λ: the share of the active that must complete before generation pauses; 1 is the synchronous algorithm."""
-
-    def model_post_init(self, context: Any, /) -> None:
-        if self.prompts < 1 or self.samples < 1 or not 0 < self.lam <= 1:
-            raise UserError(
-                "rollout: prompts and samples must be at least 1 and 0 < lam ≤ 1, "
-                f"got {self.prompts}, {self.samples} and {self.lam}"
-            )
 
     @property
     def active(self) -> int:
