@@ -14,6 +14,7 @@ _FAMILIES: dict[str, str] = {
     "search": "ninefold.agent.env.search:Search",
     "gym": "ninefold.agent.env.gym:Gym",
     "assistant": "ninefold.agent.env.assistant:Assistant",
+    "research": "ninefold.agent.env.research:Research",
     "expression": "ninefold.agent.env.expression:Expression",
     "repair": "ninefold.agent.env.repair:Repair",
 }
