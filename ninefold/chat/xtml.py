@@ -207,6 +207,7 @@ def wire_phrases() -> list[str]:
         EFFORT_SENTENCE,
         *EFFORTS,
         "`.",
+        tool_wire.DECLARE + "[",
         f'{tool_wire.DECLARE}[{{"function":{{"description":"',
         '},{"function":{"description":"',
         '","name":"',

@@ -70,7 +70,7 @@ def written_sums(digits: Sequence[int]) -> str:
 
 def _repeat(rng: random.Random) -> str:
     pool = [*NAMES, *THINGS, *DIGITS] if rng.random() < 0.5 else list(rng.choice([NAMES, THINGS, DIGITS]))
-    text = "".join(rng.choice(pool) for _ in range(rng.randint(3, 10)))
+    text = ",".join(rng.choice(pool) for _ in range(rng.randint(3, 10)))
     return f"{text};{text};{text}.\n"
 
 
