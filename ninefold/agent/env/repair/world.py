@@ -8,6 +8,7 @@ from typing import Any
 
 from ninefold.agent.env import candidate
 from ninefold.agent.env.calls import refusal
+from ninefold.core.errors import UserError
 from ninefold.core.protocols import Observation, Sandbox, SandboxRuntime, Tool
 from ninefold.core.types import Call, Task
 
@@ -76,13 +77,13 @@ class RepairWorld:
             return self._task.files.get(path)
         try:
             return self._sandbox.read(path)[:LONGEST].decode(errors="replace")
-        except OSError:
+        except (OSError, UserError):
             return None
 
     def _write(self, path: str, text: str) -> str:
         try:
             self._opened().write(path, text.encode())
-        except OSError:
+        except (OSError, UserError):
             return "error: cannot write there"
         return "written"
 
