@@ -1,0 +1,90 @@
+"""One trajectory as ATIF v1.8, the interchange format of agent trajectories (spec 10), token ids and log-probs included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import ninefold
+from ninefold.agent.harness.compose import call_id, compose
+from ninefold.core.events import redact
+from ninefold.core.types import Segment, Trajectory, Turn
+
+VERSION = "ATIF-v1.8"
+
+
+def to_atif(trajectory: Trajectory) -> dict[str, Any]:
+    """JSON of the trajectory: what was put to the agent, then a step a turn. Secrets are redacted."""
+    opening = compose(trajectory.composition).messages(trajectory.task)
+    steps = [{"source": message["role"], "message": message["content"]} for message in opening]
+    steps += [_step(trajectory, turn, *written) for turn, written in zip(trajectory.turns, _messages(trajectory))]
+    prompt_tokens = sum(step["metrics"]["prompt_tokens"] for step in steps if "metrics" in step)
+    return redact(
+        {
+            "schema_version": VERSION,
+            "session_id": trajectory.group,
+            "trajectory_id": trajectory.id,
+            "agent": {
+                "name": "ninefold",
+                "version": ninefold.__version__,
+                "extra": {"harness": trajectory.composition},
+            },
+            "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
+            "final_metrics": {
+                "total_prompt_tokens": prompt_tokens,
+                "total_completion_tokens": trajectory.new_tokens,
+                "total_steps": len(steps),
+            },
+            "extra": {
+                "task": trajectory.task.id,
+                "stop": trajectory.stop,
+                "status": trajectory.result.status,
+                "score": trajectory.result.score,
+                "detail": trajectory.result.detail,
+                "spend": trajectory.spend,
+                "resumes": trajectory.resumes,
+            },
+        }
+    )
+
+
+def _step(trajectory: Trajectory, turn: Turn, prompt: int, written: list[Segment]) -> dict[str, Any]:
+    step: dict[str, Any] = {
+        "source": "agent",
+        "reasoning_effort": trajectory.effort,
+        "message": turn.response or "",
+        "reasoning_content": turn.think,
+        "metrics": {
+            "prompt_tokens": prompt,
+            "completion_tokens": sum(len(segment.ids) for segment in written),
+            "completion_token_ids": [token for segment in written for token in segment.ids.tolist()],
+            "logprobs": [value for s in written if s.logprobs is not None for value in s.logprobs.tolist()],
+            "extra": {
+                "policy_versions": [segment.policy_version for segment in written],
+                "finish_reasons": [segment.finish_reason for segment in written],
+            },
+        },
+    }
+    if turn.calls:
+        step["tool_calls"] = [
+            {"tool_call_id": call_id(number), "function_name": call.tool, "arguments": dict(call.arguments)}
+            for number, call in enumerate(turn.calls, 1)
+        ]
+        step["observation"] = {
+            "results": [
+                {"source_call_id": call_id(number), "content": text} for number, text in enumerate(turn.observations, 1)
+            ]
+        }
+    return step
+
+
+def _messages(trajectory: Trajectory) -> Iterator[tuple[int, list[Segment]]]:
+    """(tokens before it in its row, its pieces) of each sampled message, in order."""
+    for row in trajectory.rows:
+        before = 0
+        for sampled, segments in groupby(row.segments, key=lambda segment: segment.source == "sampled"):
+            pieces = list(segments)
+            if sampled:
+                yield before, pieces
+            before += sum(len(segment.ids) for segment in pieces)
