@@ -85,7 +85,7 @@ def _files(path: Path) -> list[Path]:
 
 def _table(file: Path, *columns: str) -> pa.Table:
     """The file's lines, with these columns only where any are named."""
-    table = pq.read_table(file, columns=columns or None)
+    table = pq.read_table(file, columns=list(columns) or None)
     version = int((table.schema.metadata or {}).get(b"ninefold", b"0"))
     if not 1 <= version <= SCHEMA_VERSION:
         raise UserError(f"{file} holds trajectories of schema {version}; this ninefold reads 1 to {SCHEMA_VERSION}")
