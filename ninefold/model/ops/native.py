@@ -38,17 +38,17 @@ class Status:
 
 def status() -> Status:
     """What `ninefold doctor` shows; builds the kernels if they have not been yet."""
-    return _load()[1]
+    return _loaded()[1]
 
 
 def usable(*tensors: Tensor) -> bool:
     """True where the kernels are built and take these tensors: float32 on the CPU."""
-    return all(x.dtype == torch.float32 and x.device.type == "cpu" for x in tensors) and _load()[0] is not None
+    return all(x.dtype == torch.float32 and x.device.type == "cpu" for x in tensors) and _loaded()[0] is not None
 
 
 def call(kernel: str, *arguments: Tensor | int | float | None) -> None:
     """Run a kernel on contiguous tensors (None is a null pointer), integers (C long) and floats (C float)."""
-    library = _load()[0]
+    library = _loaded()[0]
     assert library is not None, "call only what `usable` allows"
     getattr(library, kernel)(*(_to_c(a) for a in arguments))
 
@@ -68,8 +68,8 @@ def _to_c(argument: Tensor | int | float | None) -> ctypes.c_void_p | ctypes.c_l
     return ctypes.c_long(argument) if isinstance(argument, int) else ctypes.c_float(argument)
 
 
-@cache
-def _load() -> tuple[ctypes.CDLL | None, Status]:
+def load() -> tuple[ctypes.CDLL | None, Status]:
+    """The library, built first if need be, or None and the reason; every call reads the environment anew."""
     if os.environ.get("NINEFOLD_NATIVE", "1") == "0":
         return None, Status(available=False, detail="switched off by NINEFOLD_NATIVE=0; PyTorch forms in use")
     compiler = shutil.which(os.environ.get("CC", "cc"))
@@ -83,6 +83,11 @@ def _load() -> tuple[ctypes.CDLL | None, Status]:
     except (OSError, UserError, subprocess.SubprocessError) as error:
         return None, Status(available=False, detail=f"the kernels could not be built, PyTorch forms in use: {error}")
     return loaded, Status(available=True, detail=str(library))
+
+
+@cache
+def _loaded() -> tuple[ctypes.CDLL | None, Status]:
+    return load()
 
 
 def _library_path(compiler: str) -> Path:
