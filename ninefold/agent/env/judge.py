@@ -13,7 +13,7 @@ import selectors
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from ninefold.agent.env import family
@@ -35,12 +35,11 @@ class Judge:
 
     def batch(self, items: Sequence[Item], seconds: float) -> list[Result]:
         """A verdict for each item, in order; `seconds` bounds each of them."""
+        names = {task["family"] for task, _ in items}
         results: list[Result] = []
-        problem = self._prepare(items)
-        if problem is not None:
-            return [Result(status="invalid", detail=problem)] * len(items)
         while len(results) < len(items):
-            results += self._child(items[len(results) :], seconds)
+            problems = self._prepare(names)
+            results += self._child(items[len(results) :], seconds, problems)
         return results
 
     def close(self) -> None:
@@ -49,23 +48,26 @@ class Judge:
             self._runtime.close()
             self._runtime = None
 
-    def _prepare(self, items: Sequence[Item]) -> str | None:
-        """Import the families and open the runtime once, for all children to inherit; what went wrong, if anything."""
-        problems: list[NinefoldError] = []
-        with boundary(VerifierError, "the judge cannot start", catch=problems.append):
-            isolated = [family(name).isolated for name in {task["family"] for task, _ in items}]
-            if any(isolated) and self._runtime is None:
-                self._runtime = _open(self._isolation)
-            gc.freeze()
-        return str(problems[0]) if problems else None
+    def _prepare(self, names: set[str]) -> dict[str, str]:
+        """Import families and open the runtime once, for all children to inherit; family → why it cannot be judged."""
+        problems: dict[str, str] = {}
+        for name in sorted(names):
+            caught: list[NinefoldError] = []
+            with boundary(VerifierError, "the judge cannot start", catch=caught.append):
+                if family(name).isolated and self._runtime is None:
+                    self._runtime = _open(self._isolation)
+            if caught:
+                problems[name] = str(caught[0])
+        gc.freeze()
+        return problems
 
-    def _child(self, items: Sequence[Item], seconds: float) -> list[Result]:
+    def _child(self, items: Sequence[Item], seconds: float, problems: Mapping[str, str]) -> list[Result]:
         """Verdicts of one child: at least one, fewer than all where it ended early."""
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            _judge(items, writing, self._runtime)
+            _judge(items, writing, problems, self._runtime)
         os.close(writing)
         try:
             results, overran = _collect(reading, len(items), seconds)
@@ -89,12 +91,14 @@ def _open(isolation: str) -> SandboxRuntime:
     return runtime
 
 
-def _judge(items: Sequence[Item], writing: int, runtime: SandboxRuntime | None) -> NoReturn:
+def _judge(items: Sequence[Item], writing: int, problems: Mapping[str, str], runtime: SandboxRuntime | None) -> NoReturn:
     """What the child does: one line a verdict, then exit without clean-up of what it shares with its parent."""
     try:
         with os.fdopen(writing, "w", buffering=1) as out:
             for task, final in items:
-                print(json.dumps(_plain(_verdict(task, final, runtime))), file=out)
+                problem = problems.get(task["family"])
+                result = _verdict(task, final, runtime) if problem is None else Result(status="invalid", detail=problem)
+                print(json.dumps(_plain(result)), file=out)
     finally:
         os._exit(0)
 
