@@ -21,9 +21,8 @@ def demonstrate(
     """The slots' trajectories as their scripted policies play them, in order; judged `batch` at a time."""
     trajectories: list[Trajectory] = []
     finished: list[Finished] = []
-    for slot in slots:
-        episode = scene.start(slot)
-        act(episode, policy(slot))
+    for episode in scene.start(slots):
+        act(episode, policy(episode.slot))
         finished.append((episode, episode.final()))
         if len(finished) == batch:
             trajectories += scene.grade(finished)

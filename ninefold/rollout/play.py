@@ -33,9 +33,9 @@ def play(
     """The slots' trajectories, in order. At most `width` play at once; `progress` hears (finished, all) as they end."""
     assert len({slot.id for slot in slots}) == len(slots), "two slots of one list have the same id"
     lanes, finals = Lanes(engine), dict[str, Finished]()
-    coming = iter(slots)
+    coming = scene.start(slots)
     while len(finals) < len(slots):
-        lanes.begin(scene.start(slot) for slot in islice(coming, width - lanes.playing))
+        lanes.begin(islice(coming, width - lanes.playing))
         for episode in lanes.advance():
             finals[episode.slot.id] = episode, episode.final()
         if progress is not None:

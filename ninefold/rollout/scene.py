@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -41,15 +41,20 @@ class Scene:
     runtime: SandboxRuntime | None = None
     """For families that run untrusted code."""
 
-    def start(self, slot: Slot) -> Episode:
-        """The slot's episode, with its world open."""
-        return Episode.start(
-            slot,
-            family=self.families[slot.task.family],
-            harness=self.harness(slot.group),
-            chat=self.chat,
-            runtime=self.runtime,
-        )
+    def start(self, slots: Iterable[Slot]) -> Iterator[Episode]:
+        """The slots' episodes, worlds open, made as they are asked for. Samples of one group that follow share the prompt."""
+        before: Episode | None = None
+        for slot in slots:
+            sibling = before if before is not None and before.slot.group == slot.group else None
+            before = Episode.start(
+                slot,
+                family=self.families[slot.task.family],
+                harness=self.harness(slot.group),
+                chat=self.chat,
+                runtime=self.runtime,
+                prompt=None if sibling is None else sibling.prompt,
+            )
+            yield before
 
     def restore(self, saved: bytes) -> Episode:
         """An episode that was saved."""

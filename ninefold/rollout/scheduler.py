@@ -58,7 +58,7 @@ class Rollout:
         """One iteration: fill, roll until due, pause, grade; the groups that became complete, in the order of opening."""
         resumed, started = self._slots.fill(self._new_group)
         running = {place: self._resume(place) for place in resumed}
-        running |= {place: self._start(place) for place in started}
+        running |= zip(started, self._scene.start(map(self._slot, started)))
         lanes = Lanes(self._engine)
         lanes.begin(running.values())
         finished: list[Finished] = []
@@ -104,11 +104,10 @@ class Rollout:
         self.cursor += 1
         return group
 
-    def _start(self, place: Place) -> Episode:
+    def _slot(self, place: Place) -> Slot:
         group, index = place
         task, effort = self._source(self._prompts[group])
-        seed = seed_of(self._seed, group, index)
-        return self._scene.start(Slot(task=task, effort=effort, group=group, index=index, seed=seed))
+        return Slot(task=task, effort=effort, group=group, index=index, seed=seed_of(self._seed, group, index))
 
     def _resume(self, place: Place) -> Episode:
         episode = self._paused.pop(place)

@@ -37,7 +37,7 @@ def synchronous(engine, scene: Scene, first: int, prompts: int, samples: int) ->
         for index in range(samples):
             name = f"g{number:06d}"
             slot = Slot(task=task, effort=effort, group=name, index=index, seed=seed_of(7, name, index))
-            episode = scene.start(slot)
+            (episode,) = scene.start([slot])
             while not episode.done:
                 engine.submit([episode.request()])
                 (completion,) = engine.poll()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from ninefold.agent.harness.context import CLEARED, ContextPolicy
@@ -31,7 +32,7 @@ class Composed:
     @property
     def composition(self) -> Mapping[str, Any]:
         """JSON that `compose` turns into this harness again."""
-        return asdict(self)
+        return _composition(self)
 
     def messages(self, task: Task) -> list[Message]:
         return self.prompt.messages(task)
@@ -59,6 +60,12 @@ class Composed:
         """Every fixed phrase that this harness puts on the wire for `tools`."""
         own = [ERROR + NO_SUCH_TOOL, ERROR + BAD_ARGUMENTS, ERROR, CLEARED]
         return [*self.interface.phrases(tools), *self.prompt.phrases(), *own]
+
+
+@lru_cache(maxsize=256)
+def _composition(harness: Composed) -> Mapping[str, Any]:
+    """Asked for by every trajectory, and the same for a whole run."""
+    return asdict(harness)
 
 
 def tool_call(call: Call, number: int) -> dict[str, Any]:

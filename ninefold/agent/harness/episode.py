@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -82,19 +83,37 @@ class Episode:
 
     @staticmethod
     def start(
-        slot: Slot, *, family: Family, harness: Composed, chat: ChatFormat, runtime: SandboxRuntime | None = None
+        slot: Slot,
+        *,
+        family: Family,
+        harness: Composed,
+        chat: ChatFormat,
+        runtime: SandboxRuntime | None = None,
+        prompt: Sequence[Segment] | None = None,
     ) -> Episode:
-        """A fresh episode with its world open; one whose world cannot be opened is done at once, as invalid."""
+        """A fresh episode with its world open; one whose world cannot be opened is done at once, as invalid.
+
+        `prompt` is that of another sample of the group, where there is one, so that it is not rendered again.
+        """
         episode = Episode(slot=slot, family=family, harness=harness, chat=chat)
         with boundary(SandboxError, f"opening {slot.task.id}", catch=episode._break):
             episode._world = family.open(slot.task, seed=slot.seed, runtime=runtime)
-        episode._begin_row(())
+        opening = harness.messages(slot.task)
+        if prompt is None:
+            prompt = chat.open(opening, tools=harness.schemas(episode.tools), effort=slot.effort)
+        episode._begin_row(prompt, len(opening), ())
         episode._check_limits()
         return episode
 
     @property
     def done(self) -> bool:
         return self._progress.stop is not None
+
+    @property
+    def prompt(self) -> tuple[Segment, ...]:
+        """What stood there before anything was sampled."""
+        segments = self._transcript.rows[0].segments
+        return tuple(takewhile(lambda segment: segment.source == "rendered", segments))
 
     @property
     def session(self) -> str:
@@ -280,7 +299,7 @@ class Episode:
             shortened = policy.shorten(self._exchanges)
             if shortened != self._exchanges:
                 self._exchanges = shortened
-                self._begin_row(shortened)
+                self._begin_row(self.prompt, len(self.harness.messages(self.slot.task)), shortened)
                 self._check_limits()
                 return
         if tokens >= limit:
@@ -290,12 +309,11 @@ class Episode:
         self._progress.message += 1 + len(exchange.results)
         self._check_limits()
 
-    def _begin_row(self, exchanges: Sequence[Exchange]) -> None:
-        opening = self.harness.messages(self.slot.task)
-        segments = self.chat.open(opening, tools=self.harness.schemas(self.tools), effort=self.slot.effort)
-        message = len(opening)
+    def _begin_row(self, prompt: Sequence[Segment], message: int, exchanges: Sequence[Exchange]) -> None:
+        """A new row: the prompt, then `exchanges` from message `message` on."""
+        segments = list(prompt)
         for exchange in exchanges:
-            segments = [*segments, *exchange.as_context(message), *self._results(exchange, message)]
+            segments += [*exchange.as_context(message), *self._results(exchange, message)]
             message += 1 + len(exchange.results)
         self._transcript.open(segments)
         self._progress.message = message
