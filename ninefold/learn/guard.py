@@ -39,8 +39,8 @@ class Guard:
         self.bad = 0 if good else self.bad + 1
         if self.bad >= self.config.bad_steps:
             raise Diverged(
-                f"step {step}: {what}, the {self.bad}th step in a row that is not finite; the weights are those of step "
-                f"{step - self.bad}. Lower the learning rate, or look at the samples of these steps"
+                f"step {step}: {what}; {self.bad} steps in a row were not finite and were skipped, so the weights are those "
+                f"of step {step - self.bad}. Lower the learning rate, or look at the samples of these steps"
             )
 
     def loads(self, metrics: Mapping[str, float], step: int) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import tempfile
 import threading
+import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
@@ -31,6 +34,8 @@ V = TypeVar("V")
 _PR_SET_PDEATHSIG = 1
 _PATIENCE = timedelta(hours=2)
 """How long one rank waits for another: a slow rank is no error, and a dead one is seen by its parent."""
+_GRACE_S = 1.0
+"""After a failure, how long other ranks' last words are waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +72,17 @@ class RankFailed(NinefoldError):
     """A rank's process died, or something in it raised that is no error of ours."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reply:
+    """How a rank ended."""
+
+    time: float
+    """Monotonic clock of the machine; −∞ for a rank that could not say."""
+    value: Any = None
+    error: NinefoldError | None = None
+    trace: str = ""
+
+
 def run_parallel(function: Callable[Concatenate[World, P], R], size: int, *args: P.args, **kwargs: P.kwargs) -> R:
     """function(world, …) on `size` processes; rank 0's return value.
 
@@ -100,24 +116,31 @@ def run_parallel(function: Callable[Concatenate[World, P], R], size: int, *args:
 
 def _first_result(replies: Sequence[Any]) -> Any:
     """Rank 0's value once every rank has finished; raises as soon as one has failed."""
-    values: dict[int, Any] = {}
-    while len(values) < len(replies):
-        pending = {rank: reply for rank, reply in enumerate(replies) if rank not in values}
-        ready = wait(list(pending.values()))
-        for rank, reply in pending.items():
-            if reply in ready:
-                values[rank] = _value(rank, reply)
-    return values[0]
+    finished: dict[int, _Reply] = {}
+    while len(finished) < len(replies):
+        finished |= _receive(replies, finished, None)
+        if any(reply.error for reply in finished.values()):
+            # Others fail only because the first one left them alone: let those speak up, then blame the first.
+            finished |= _receive(replies, finished, _GRACE_S)
+            first = min((reply for reply in finished.values() if reply.error), key=lambda reply: reply.time)
+            assert first.error is not None
+            raise first.error from RankFailed(first.trace)
+    return finished[0].value
 
 
-def _value(rank: int, reply: Any) -> Any:
+def _receive(replies: Sequence[Any], finished: Mapping[int, _Reply], timeout: float | None) -> dict[int, _Reply]:
+    """Replies of ranks not yet finished, once at least one is there or the timeout in seconds is over."""
+    pending = {rank: reply for rank, reply in enumerate(replies) if rank not in finished}
+    ready = wait(list(pending.values()), timeout)
+    return {rank: _read(rank, reply) for rank, reply in pending.items() if reply in ready}
+
+
+def _read(rank: int, reply: Any) -> _Reply:
     try:
-        error, trace, value = reply.recv()
+        return pickle.loads(reply.recv_bytes())
     except EOFError:
-        raise RankFailed(f"rank {rank} died without a word (killed, or out of memory)") from None
-    if error is not None:
-        raise error from RankFailed(f"rank {rank}:\n{trace}")
-    return value
+        error = RankFailed(f"rank {rank} died without a word (killed, or out of memory)")
+        return _Reply(time=-math.inf, error=error)
 
 
 def _rank(
@@ -129,7 +152,7 @@ def _rank(
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
     def failed(error: NinefoldError) -> None:
-        sender.send((error, traceback.format_exc(), None))
+        _send(sender, _Reply(time=time.monotonic(), error=error, trace=traceback.format_exc()))
 
     with boundary(RankFailed, f"rank {world.rank}", catch=failed):
         dist.init_process_group(
@@ -138,7 +161,12 @@ def _rank(
         value = function(world, *args, **kwargs)
         dist.barrier()
         dist.destroy_process_group()
-        sender.send((None, "", value if world.rank == 0 else None))
+        _send(sender, _Reply(time=time.monotonic(), value=value if world.rank == 0 else None))
+
+
+def _send(sender: Connection, reply: _Reply) -> None:
+    # Plain pickle: a connection's own pickler sends tensors as handles to memory that dies with this process.
+    sender.send_bytes(pickle.dumps(reply))
 
 
 def die_with_parent(parent: int) -> None:

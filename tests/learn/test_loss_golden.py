@@ -82,4 +82,6 @@ def test_log_acceptance_of_disjoint_distributions_is_finite(dtype: torch.dtype):
     loss = -log_acceptance(target_NV, draft_NV).sum()
     loss.backward()
     assert draft_NV.grad is not None
-    assert np.isfinite(loss.item()) and torch.isfinite(draft_NV.grad).all() and draft_NV.grad.abs().max() > 0.1
+    assert np.isfinite(loss.item())
+    assert torch.isfinite(draft_NV.grad).all()
+    assert draft_NV.grad.abs().max() > 0.1
