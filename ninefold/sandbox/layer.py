@@ -104,24 +104,15 @@ class Layer:
                     found.append(Entry(path=path, kind=kind, mode=mode))
                 elif kind == "folder":
                     found.append(Entry(path=path, kind=kind, mode=mode))
-                    self._walk(self._open_anyway(name, folder, _FOLDER, mode), f"{path}/", found)
+                    with _unlocked(name, folder, mode, stat.S_IRWXU):
+                        self._walk(linux.open_beneath(folder, name, _FOLDER), f"{path}/", found)
                 elif kind == "file":
-                    fd = self._open_anyway(name, folder, _READ | os.O_NOFOLLOW, mode)
+                    with _unlocked(name, folder, mode, stat.S_IRUSR):
+                        fd = linux.open_beneath(folder, name, _READ | os.O_NOFOLLOW)
                     found.append(Entry(path=path, kind=kind, mode=mode, data=self._content(fd, path)))
                     self._check_total(found)
         finally:
             os.close(folder)
-
-    def _open_anyway(self, name: str, folder: int, flags: int, mode: int) -> int:
-        """Open what its owner may have made unreadable."""
-        try:
-            return linux.open_beneath(folder, name, flags)
-        except PermissionError:
-            os.chmod(name, mode | stat.S_IRWXU, dir_fd=folder)
-            try:
-                return linux.open_beneath(folder, name, flags)
-            finally:
-                os.chmod(name, mode, dir_fd=folder)
 
     def _content(self, fd: int, path: str) -> bytes:
         with os.fdopen(fd, "rb") as file:
@@ -163,14 +154,27 @@ class Layer:
         try:
             with linux.file_access_as(*owner_ids()):
                 yield
-        except FileNotFoundError:
-            raise
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, "no such file in the sandbox", what) from error
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise SandboxError(f"{what!r}: the sandbox's disk is full") from error
             if error.errno == errno.EXDEV:
                 raise FileNotFoundError(errno.ENOENT, "leads out of the sandbox", what) from error
             raise UserError(f"{what!r} in the sandbox: {error.strerror}; choose another path") from error
+
+
+@contextmanager
+def _unlocked(name: str, folder: int, mode: int, needed: int) -> Iterator[None]:
+    """Within it a file has the `needed` permission bits, which its owner may have taken from itself."""
+    if mode & needed == needed:
+        yield
+        return
+    os.chmod(name, mode | needed, dir_fd=folder)
+    try:
+        yield
+    finally:
+        os.chmod(name, mode, dir_fd=folder)
 
 
 def _kind(mode: int) -> Kind | None:

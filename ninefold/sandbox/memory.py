@@ -26,7 +26,7 @@ class Execution:
 Script = Callable[[Execution], ExecResult]
 
 
-def silent(execution: Execution) -> ExecResult:
+def silent(_: Execution) -> ExecResult:
     """The script of programs that do nothing, well."""
     return ExecResult(stdout="", stderr="", exit_code=0, reason="exited")
 

@@ -19,6 +19,7 @@ from ninefold.sandbox.advice import advice
 _ATTEMPTS = """
 import json, os, socket
 targets = json.loads(input())
+open("/dev/null", "w").close()
 broken = []
 
 def attempt(what, act):

@@ -37,12 +37,10 @@ _READY = (
     "operator",
     "random",
     "re",
-    "statistics",
     "string",
     "textwrap",
     "time",
     "typing",
-    "unittest",
 )
 
 
@@ -124,6 +122,8 @@ def _prepare_interpreter() -> None:
         PYTHONHASHSEED="0",
         PYTHONDONTWRITEBYTECODE="1",
     )
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ninefold"]:
+        del sys.modules[name]
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     gc.collect()

@@ -6,7 +6,6 @@ import os
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ninefold.sandbox import linux
 from ninefold.sandbox.zygote.root import USER, WORK
@@ -62,10 +61,10 @@ def confine(box: Namespaces, limits: Mapping[str, float]) -> None:
     linux.new_session_keyring()
     linux.unshare(linux.NEW_USER)
     # A user namespace of its own gives each execution its own count of processes, and no rights over the sandbox's mounts.
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{USER} 0 1")
-    _write("/proc/self/gid_map", f"{USER} 0 1")
-    _write("/proc/sys/user/max_user_namespaces", "0")
+    _write("/proc/self/setgroups", b"deny")
+    _write("/proc/self/uid_map", b"%d 0 1" % USER)
+    _write("/proc/self/gid_map", b"%d 0 1" % USER)
+    _write("/proc/sys/user/max_user_namespaces", b"0")
     mib = 1 << 20
     _limit(resource.RLIMIT_AS, int(limits["memory_mb"]) * mib)
     _limit(resource.RLIMIT_FSIZE, int(limits["files_mb"]) * mib)
@@ -92,5 +91,7 @@ def _limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (bound, bound))
 
 
-def _write(path: str, text: str) -> None:
-    Path(path).write_text(text)
+def _write(path: str, text: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    os.write(fd, text)
+    os.close(fd)

@@ -29,8 +29,7 @@ def become(box: Namespaces, request: int, streams: Sequence[int], reply: socket.
     A confinement that fails is told on `reply` and nothing is run.
     """
     try:
-        with open(request, "rb", closefd=False) as file:
-            wanted = json.load(file)
+        wanted = json.loads(os.read(request, os.fstat(request).st_size))
         try:
             confine(box, wanted["limits"])
         except OSError as error:
@@ -53,8 +52,6 @@ def _python(source: str) -> int:
     sys.path.insert(0, WORK)
     main = ModuleType("__main__")
     sys.modules["__main__"] = main
-    for name in [name for name in sys.modules if name.partition(".")[0] == "ninefold"]:
-        del sys.modules[name]
     code = _guarded(lambda: exec(_compiled(source), main.__dict__))
     # The interpreter's own farewell, which os._exit leaves out.
     code = _guarded(threading._shutdown) or code  # pyright: ignore[reportAttributeAccessIssue]

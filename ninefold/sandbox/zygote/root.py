@@ -55,7 +55,6 @@ def build(shown: Sequence[Source]) -> None:
         _show(source)
     _write_accounts()
     linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
-    linux.restrict_mounts("/", linux.ATTR_NODEV)
     _mount_devices()
     linux.detach(_OLD)
     Path(_OLD).rmdir()
@@ -83,6 +82,7 @@ def _show(source: Source) -> None:
         old = Path(f"{_OLD}/proc/self/fd/{source.fd}")
         target.mkdir() if old.is_dir() else target.touch()
         linux.mount(str(old), source.path, None, linux.MS_BIND | linux.MS_RECURSIVE)
+        linux.restrict_mounts(source.path, linux.ATTR_NODEV)
     os.close(source.fd)
 
 

@@ -1,0 +1,195 @@
+"""Start and end of a runtime, threads, and what is left after kill -9: nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ninefold.core.errors import SandboxError, SandboxUnavailable
+from ninefold.core.protocols import ExecLimits
+from ninefold.sandbox.namespace import NamespaceConfig, NamespaceRuntime
+from ninefold.sandbox.runtime import open_runtime
+
+ROOT = Path(__file__).parents[2]
+
+
+def descendants(pid: int) -> set[int]:
+    """Processes below `pid`, itself not included."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            parents.setdefault(parent, []).append(int(entry.name))
+    found: set[int] = set()
+    todo = [pid]
+    while todo:
+        children = parents.get(todo.pop(), [])
+        found.update(children)
+        todo += children
+    return found
+
+
+def alive(pids: set[int]) -> set[int]:
+    def running(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    return {pid for pid in pids if running(pid)}
+
+
+def wait_until_gone(pids: set[int], seconds: float = 20) -> set[int]:
+    end = time.monotonic() + seconds
+    while alive(pids) and time.monotonic() < end:
+        time.sleep(0.02)
+    return alive(pids)
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_kill_of_the_owner_leaves_no_process() -> None:
+    code = """
+import sys
+from ninefold.sandbox.namespace import NamespaceRuntime
+from ninefold.core.protocols import ExecLimits
+box = NamespaceRuntime().create()
+print("ready", flush=True)
+box.run(["sh", "-c", "setsid sleep 100 & sleep 100"], limits=ExecLimits(seconds=100))
+"""
+    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT)
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == b"ready\n"
+    end = time.monotonic() + 20
+    while len(below := descendants(owner.pid)) < 5 and time.monotonic() < end:
+        time.sleep(0.02)
+    assert len(below) >= 5, "launcher, zygote, init, shell, sleepers"
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    assert wait_until_gone(below) == set()
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_close_leaves_no_process_and_no_file_descriptor() -> None:
+    before, files = descendants(os.getpid()), len(os.listdir("/proc/self/fd"))
+    runtime = NamespaceRuntime()
+    box = runtime.create({"a": "1"})
+    box.python("import os\nif os.fork() == 0:\n    import time; time.sleep(50)")
+    runtime.close()
+    assert descendants(os.getpid()) <= before
+    box.close()
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_a_dead_zygote_is_an_error_and_its_files_can_still_be_saved() -> None:
+    with closing(NamespaceRuntime()) as runtime:
+        box = runtime.create({"a": "1"})
+        zygote = next(iter(descendants(os.getpid()) & _children_of_launchers()))
+        os.kill(zygote, signal.SIGKILL)
+        wait_until_gone({zygote})
+        with pytest.raises(SandboxError):
+            box.python("print(1)")
+        with closing(runtime.restore(box.export())) as again:
+            assert again.python("print(open('a').read())").stdout == "1\n"
+
+
+def _children_of_launchers() -> set[int]:
+    """Zygotes: the newest launcher's only child."""
+    launchers = [p for p in descendants(os.getpid()) if b"ninefold.sandbox.zygote" in Path(f"/proc/{p}/cmdline").read_bytes()]
+    return {max(launchers)}
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_a_zygote_killed_during_an_execution_is_an_error() -> None:
+    with closing(NamespaceRuntime()) as runtime:
+        box = runtime.create()
+        zygote = max(_children_of_launchers())
+        timer = threading.Timer(0.3, os.kill, (zygote, signal.SIGKILL))
+        timer.start()
+        with pytest.raises(SandboxError, match="died"):
+            box.python("import time; time.sleep(60)", limits=ExecLimits(seconds=60))
+        timer.join()
+
+
+def test_threads_share_a_runtime(namespaces: NamespaceRuntime) -> None:
+    failures: list[object] = []
+
+    def work(number: int) -> None:
+        with closing(namespaces.create({"n": str(number)})) as box:
+            for i in range(5):
+                result = box.python("print(open('n').read(), input())", stdin=str(i))
+                if result.stdout != f"{number} {i}\n":
+                    failures.append(result)
+            if box.python("while True: pass", limits=ExecLimits(seconds=0.2)).reason != "timeout":
+                failures.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_a_runtime_made_in_a_thread_outlives_it() -> None:
+    runtime = NamespaceRuntime()
+    thread = threading.Thread(target=runtime.check)
+    thread.start()
+    thread.join()
+    with closing(runtime), closing(runtime.create()) as box:
+        assert box.python("print(1)").stdout == "1\n"
+
+
+def test_where_namespaces_are_refused_nothing_runs_and_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that may have no more namespaces stands for a kernel that gives none."""
+    code = """
+import ctypes, os
+from pathlib import Path
+if ctypes.CDLL(None).unshare(0x10000000):
+    raise SystemExit(77)
+Path("/proc/self/setgroups").write_text("deny")
+Path("/proc/self/uid_map").write_text(f"{1000} {UID} 1")
+Path("/proc/self/gid_map").write_text(f"{1000} {GID} 1")
+Path("/proc/sys/user/max_user_namespaces").write_text("0")
+from ninefold.sandbox.runtime import open_runtime
+runtime = open_runtime()
+try:
+    runtime.create()
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    code = code.replace("{UID}", str(os.geteuid())).replace("{GID}", str(os.getegid())).replace('f"{1000}', 'f"1000')
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    if done.returncode == 77:
+        pytest.skip("the kernel refuses user namespaces to the test itself")
+    assert done.stdout.startswith("SandboxUnavailable cannot isolate programs on this machine"), done
+    assert "unshare" in done.stdout
+    assert "user.max_user_namespaces" in done.stdout
+
+
+def test_runtimes_by_name() -> None:
+    assert open_runtime("memory").create({"a": "1"}).read("a") == b"1"
+    assert isinstance(open_runtime("auto", config=NamespaceConfig(disk_mb=8)), NamespaceRuntime)
+
+
+def test_the_zygote_imports_nothing_but_the_standard_library() -> None:
+    code = "import sys, ninefold.sandbox.zygote.__main__; print(sorted({m.partition('.')[0] for m in sys.modules} - sys.stdlib_module_names))"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout in ("['__main__', 'ninefold']\n", "['ninefold']\n")
+
+
+def test_unavailable_is_a_sandbox_error() -> None:
+    assert issubclass(SandboxUnavailable, SandboxError)
