@@ -132,6 +132,11 @@ class K3(nn.Module):
         """Name → module of every expert layer, the MTP layer's last."""
         return {name: m for name, m in self.named_modules() if isinstance(m, LatentMoE)}
 
+    @property
+    def quantized(self) -> bool:
+        """Whether routed experts compute in MXFP4 and MXFP8."""
+        return any(moe.quantized for moe in self.moe_layers().values())
+
     def quantize(self, on: bool = True) -> None:
         """Quantisation-aware from now on: the same function in training, decoding and export."""
         for moe in self.moe_layers().values():

@@ -14,8 +14,8 @@ from ninefold.model.ops.balance import MarginHistogram, dead_share, expert_load,
 if TYPE_CHECKING:
     from ninefold.model.moe import LatentMoE
 
-Reduce = Callable[[Tensor], None]
-"""Sums an int64 tensor in place over ranks."""
+Reduce = Callable[[Tensor], object]
+"""Sums an int64 tensor in place over ranks; what it returns is ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,105 @@
+"""Checkpoints: public names, bit-exact both ways, packed experts computing the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from ninefold.core.errors import EngineError, UserError
+from ninefold.core.layout import DocLayout
+from ninefold.model.checkpoint import load_model, save_model
+from ninefold.model.config import K3Config
+from ninefold.model.k3 import K3
+from ninefold.model.presets import PRESETS, preset
+from ninefold.model.weights import Weights, checksum
+from tests.model.test_k3 import draw_ids, spread
+
+
+def test_round_trip_is_bit_exact(tmp_path: Path) -> None:
+    model = spread(K3(preset("tiny")))
+    model.quantize()
+    save_model(model, tmp_path)
+    again = load_model(tmp_path)
+    assert again.config == model.config
+    assert again.quantized
+    assert checksum(again.state_dict()) == checksum(model.state_dict())
+
+
+def test_packed_experts_compute_the_same_and_repack_to_the_same_file(tmp_path: Path) -> None:
+    model = spread(K3(preset("tiny")))
+    with pytest.raises(UserError, match="quantize"):
+        save_model(model, tmp_path / "refused", packed=True)
+    model.quantize()
+    save_model(model, tmp_path / "a", packed=True)
+    again = load_model(tmp_path / "a")
+    ids, layout = draw_ids(50), DocLayout.of([20, 30])
+    with torch.no_grad():
+        assert torch.equal(model(ids, layout).final_TD, again(ids, layout).final_TD)
+    save_model(again, tmp_path / "b", packed=True)
+    assert (tmp_path / "a/model.safetensors").read_bytes() == (tmp_path / "b/model.safetensors").read_bytes()
+
+
+def test_names_and_configuration_are_the_public_ones(tmp_path: Path) -> None:
+    model = K3(preset("tiny"))
+    save_model(model, tmp_path)
+    with safe_open(tmp_path / "model.safetensors", "pt") as file:
+        names = set(file.keys())
+    layer = "model.layers.1."
+    kda = "q_proj k_proj v_proj q_conv1d k_conv1d v_conv1d f_a_proj f_b_proj b_proj g_proj o_norm o_proj"
+    expected = {f"{layer}self_attn.{part}.weight" for part in kda.split()} | {
+        f"{layer}self_attn.A_log",
+        f"{layer}self_attn.dt_bias",
+        f"{layer}self_attention_res_norm.weight",
+        f"{layer}mlp_res_proj.weight",
+        f"{layer}block_sparse_moe.gate.e_score_correction_bias",
+        f"{layer}block_sparse_moe.experts.7.w2.weight",
+        f"{layer}block_sparse_moe.shared_experts.gate_proj.weight",
+        f"{layer}block_sparse_moe.routed_expert_norm.weight",
+        "model.layers.0.mlp.down_proj.weight",
+        "model.layers.3.self_attn.kv_a_proj_with_mqa.weight",
+        "model.layers.4.eh_proj.weight",
+        "model.output_attn_res_proj.weight",
+        "model.embed_tokens.weight",
+        "model.norm.weight",
+        "lm_head.weight",
+    }
+    assert expected <= names
+    public = json.loads((tmp_path / "config.json").read_text())
+    assert public["linear_attn_config"]["full_attn_layers"] == [4]
+    assert public["linear_attn_config"]["kda_layers"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_public_configuration_round_trip(name: str) -> None:
+    assert K3Config.from_public(json.loads(json.dumps(preset(name).to_public()))) == preset(name)
+
+
+def test_unknown_preset_and_missing_model_name_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="tiny, nano"):
+        preset("giant")
+    with pytest.raises(UserError, match="holds no model"):
+        load_model(tmp_path)
+
+
+def test_weights_arrive_whole_or_not_at_all(tmp_path: Path) -> None:
+    model, target = spread(K3(preset("tiny"))), K3(preset("tiny"))
+    weights = Weights.of(model)
+    weights.save(tmp_path / "w")
+    assert Weights.open(tmp_path / "w").checksum == weights.checksum
+    before = checksum(target.state_dict())
+    torn = Weights(
+        tensors={**weights.tensors, "lm_head.weight": weights.tensors["lm_head.weight"] + 1}, checksum=weights.checksum
+    )
+    with pytest.raises(EngineError, match="checksum"):
+        torn.load_into(target)
+    with torch.no_grad():
+        model.lm_head.weight[0, 0] = float("nan")
+    with pytest.raises(EngineError, match=r"not finite: lm_head\.weight"):
+        Weights.of(model).load_into(target)
+    assert checksum(target.state_dict()) == before
+    weights.load_into(target)
+    assert checksum(target.state_dict()) == weights.checksum

@@ -1,0 +1,165 @@
+"""The packed forward: documents stay apart, features and MTP, gradients everywhere, sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ninefold.core.layout import DocLayout
+from ninefold.model.init import audit
+from ninefold.model.k3 import K3
+from ninefold.model.presets import preset
+
+
+def spread(model: K3, amount: float = 0.1) -> K3:
+    """A model away from its beginning, where every part matters: queries, biases and gates included."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * amount)
+    for moe in model.moe_layers().values():
+        bias = moe.gate.e_score_correction_bias
+        bias.copy_(torch.randn(bias.shape, generator=generator) * 0.05)
+    return model
+
+
+def draw_ids(length: int, seed: int = 0, vocab: int = 256) -> torch.Tensor:
+    return torch.randint(0, vocab, (length,), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "quantized"])
+def model(request: pytest.FixtureRequest) -> K3:
+    made = spread(K3(preset("tiny")))
+    made.quantize(request.param)
+    return made
+
+
+@settings(max_examples=8, deadline=None)
+@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=5), seed=st.integers(0, 2**20))
+def test_packed_documents_equal_single_ones(model: K3, lengths: list[int], seed: int) -> None:
+    ids = draw_ids(sum(lengths), seed)
+    with torch.no_grad():
+        packed = model(ids, DocLayout.of(lengths))
+        singles = [model(part, DocLayout.of([len(part)])) for part in ids.split(lengths)]
+    apart = torch.cat([h.final_TD for h in singles])
+    # A value on a rounding boundary of MXFP8 may fall to either side when products are grouped otherwise.
+    tolerance = 2e-2 if model.quantized else 2e-5
+    torch.testing.assert_close(packed.final_TD, apart, atol=tolerance, rtol=tolerance)
+
+
+def test_other_documents_and_later_tokens_never_matter(model: K3) -> None:
+    lengths = [7, 20, 13]
+    ids = draw_ids(40)
+    changed = ids.clone()
+    changed[7:27] = (ids[7:27] + 1) % 256
+    changed[35:] = (ids[35:] + 1) % 256
+    with torch.no_grad():
+        before, after = (model(x, DocLayout.of(lengths)) for x in (ids, changed))
+    same = torch.tensor([*range(7), *range(27, 35)])
+    for a, b in zip((before.final_TD, *before.features), (after.final_TD, *after.features)):
+        assert torch.equal(a[same], b[same])
+        assert not torch.equal(a[7:27], b[7:27])
+
+
+def test_every_parameter_learns(model: K3) -> None:
+    lengths = [30, 34]
+    ids, layout = draw_ids(64), DocLayout.of(lengths)
+    hidden = model(ids, layout)
+    loss = model.logits(hidden.final_TD).logsumexp(-1).mean() + model.logits(model.mtp_hidden(hidden, ids, layout)).sum()
+    loss.backward()
+    still = {name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0}
+    # The first site has one source, the embedding, and nothing to choose from.
+    assert still == {f"model.layers.0.self_attention_res_{part}.weight" for part in ("norm", "proj")}
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+    model.zero_grad()
+
+
+def test_mtp_row_reads_its_token_and_the_next_only(model: K3) -> None:
+    ids, layout = draw_ids(24), DocLayout.of([10, 14])
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            return model.mtp_hidden(model(x, layout), x, layout)
+
+    before = run(ids)
+    changed = ids.clone()
+    changed[5] = (ids[5] + 1) % 256
+    after = run(changed)
+    same = [*range(4), *range(10, 24)]
+    assert torch.equal(before[same], after[same])
+    assert not torch.equal(before[4], after[4])
+
+
+def test_features_are_block_outputs() -> None:
+    model = spread(K3(preset("micro", 64)))
+    ids, layout = draw_ids(9, vocab=64), DocLayout.of([9])
+    with torch.no_grad():
+        first, middle, final = model(ids, layout).features
+        shallow = K3(model.config.model_copy(update={"num_hidden_layers": 2, "full_attn_layers": ()}))
+        kept = {k: v for k, v in model.state_dict().items() if k in shallow.state_dict()}
+        shallow.load_state_dict(kept)
+        assert torch.equal(shallow(ids, layout).features[0], first)
+        assert torch.equal(model(ids, layout).final_TD, final)
+    assert not torch.equal(first, middle)
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("tiny", 0.09e6, 0.2e6), ("nano", 0.3e6, 1.0e6), ("micro", 1.5e6, 2.6e6)])
+def test_presets_have_their_size_and_declared_beginning(name: str, low: float, high: float) -> None:
+    model = K3(preset(name), seed=3)
+    assert low < sum(p.numel() for p in model.parameters()) < high
+    audit(model, model.config)
+
+
+def test_full_scale_counts_as_published() -> None:
+    """Report: 2,779.48B without MTP, 2,809.6B with it, 104.19B active without the input embedding."""
+    with torch.device("meta"):
+        model = K3(preset("k3"))
+    assert model.mtp is not None
+    total = sum(p.numel() for p in model.parameters())
+    mtp = sum(p.numel() for p in model.mtp.parameters())
+    assert round((total - mtp) / 1e9, 2) == 2779.48
+    assert round(total / 1e9, 1) == 2809.6
+    c = model.config
+    idle = (c.num_experts - c.num_experts_per_token) * 3 * c.moe_intermediate_size * c.routed_expert_hidden_size
+    active = total - mtp - idle * (c.num_hidden_layers - c.first_k_dense_replace) - c.vocab_size * c.hidden_size
+    assert round(active / 1e9, 2) == 104.19
+
+
+def test_an_undeclared_or_changed_tensor_fails_the_audit() -> None:
+    model = K3(preset("tiny"))
+    model.register_buffer("stray", torch.zeros(3))
+    with pytest.raises(AssertionError, match="no initialisation is declared for stray"):
+        audit(model, model.config)
+    for name in ("model.layers.0.self_attn.dt_bias", "lm_head.weight", "model.layers.1.block_sparse_moe.gate.weight"):
+        model = K3(preset("tiny"))
+        with torch.no_grad():
+            model.get_parameter(name).mul_(1.5)
+        with pytest.raises(AssertionError, match=name.split(".")[-2]):
+            audit(model, model.config)
+
+
+def test_seeds_fix_the_beginning() -> None:
+    one, same, other = (K3(preset("tiny"), seed=s).state_dict() for s in (1, 1, 2))
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert not torch.equal(one["lm_head.weight"], other["lm_head.weight"])
+
+
+def test_qk_clip_reads_the_largest_logit_of_each_head() -> None:
+    model = spread(K3(preset("tiny")))
+    model.record_attention()
+    mla = model.model.layers[3].self_attn
+    ids, lengths = draw_ids(20), [3, 17]
+    model(ids, DocLayout.of(lengths))
+    packed = mla.max_logit_H.clone()
+    model.record_attention()
+    for part in ids.split(lengths):
+        model(part, DocLayout.of([len(part)]))
+    torch.testing.assert_close(mla.max_logit_H, packed)
+    assert packed.shape == (2,)
+    with torch.no_grad():
+        model(ids * 0, DocLayout.of(lengths))
+    torch.testing.assert_close(mla.max_logit_H, packed)
+    assert np.isfinite(packed.numpy()).all()
