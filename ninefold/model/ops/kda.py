@@ -97,6 +97,6 @@ class _KdaNative(torch.autograd.Function):
         shape = d_state_DHKV.shape
         K, V = shape[-2:]
         d_inputs = [torch.empty_like(x) for x in inputs]
-        scratch = d_state_DHKV.new_empty(TILE * (K * V + K + 2 * V) + K * V)
+        scratch = d_state_DHKV.new_empty(TILE * (K * V + K + 2 * V) + 2 * K * V)
         native.call("kda_backward", *inputs, starts, saved, d_o_THV.contiguous(), d_state_DHKV, *d_inputs, scratch, *shape)
         return *d_inputs, d_state_DHKV, None

@@ -213,11 +213,11 @@ def test_a_document_may_be_cut_and_continued(lengths: list[int], cut: float, see
     whole, final = kda(*made[:5], DocLayout.of(lengths), made[5])
     T = sum(lengths) - last
     first, state = kda(*(x[: T + head] for x in made[:5]), DocLayout.of([*lengths[:-1], head]), made[5])
-    assert torch.equal(first, whole[: T + head])
+    torch.testing.assert_close(first, whole[: T + head], rtol=1e-4, atol=1e-5)
     if head < last:
         rest, end = kda(*(x[T + head :] for x in made[:5]), DocLayout.of([last - head]), state[-1:])
-        assert torch.equal(rest, whole[T + head :])
-        assert torch.equal(end[0], final[-1])
+        torch.testing.assert_close(rest, whole[T + head :], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(end[0], final[-1], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("step", [kda_step, kda_step_torch])

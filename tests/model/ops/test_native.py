@@ -26,6 +26,7 @@ def test_no_kernels_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, va
     broken.chmod(0o755)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("NINEFOLD_NATIVE", "1")
     monkeypatch.setenv(variable, value)
     library, status = native.load()
     assert library is None

@@ -66,70 +66,69 @@ INLINE void forward(const float *q, const float *k, const float *v, const float 
     }
 }
 
-// Scratch of the backward pass for one tile of one head.
+// The backward pass keeps states transposed, [V][K]: column j of S then needs one sum, du_j, and everything else that
+// depends on it follows in the same pass.
+
 typedef struct {
-    float *decayed; // [TILE, K, V] state after the token's decay, before its write
+    float *decayed; // [TILE, V, K] state after the token's decay, before its write
     float *decay;   // [TILE, K]
-    float *read;    // [TILE, V]
+    float *read;    // [TILE, V] r
     float *write;   // [TILE, V] u
-    float *state;   // [K, V]
+    float *state;   // [V, K]
+    float *d_state; // [V, K]
 } scratch_t;
 
-// Replays `count` tokens from the saved state, keeping what their gradients need.
-INLINE void replay(const float *k, const float *v, const float *g, const float *beta, const float *saved, scratch_t w,
-                   long first, long count, long H, long K, long V) {
-    memcpy(w.state, saved, K * V * sizeof(float));
-    for (long c = 0; c < count; c++) {
-        long x = first + c * H;
-        float *decayed = w.decayed + c * K * V, *u = w.write + c * V, *r = w.read + c * V;
-        decay_of(K, g + x * K, w.decay + c * K);
-        decay_and_read(K, V, w.state, w.decay + c * K, k + x * K, decayed, r);
-        for (long j = 0; j < V; j++) u[j] = beta[x] * (v[x * V + j] - r[j]);
+INLINE void transpose(long rows, long columns, const float *in, float *out) {
+    for (long i = 0; i < rows; i++)
+        for (long j = 0; j < columns; j++) out[j * rows + i] = in[i * columns + j];
+}
+
+// Moves the transposed state on by one token, keeping what the gradients need.
+INLINE void replay(const float *k, const float *v, float beta, const float *decay, float *S, float *decayed, float *read,
+                   float *write, long K, long V) {
+    for (long j = 0; j < V; j++) {
+        float r = 0.0f;
+#pragma omp simd reduction(+ : r)
         for (long i = 0; i < K; i++) {
-#pragma omp simd
-            for (long j = 0; j < V; j++) w.state[i * V + j] = decayed[i * V + j] + k[x * K + i] * u[j];
+            float s = decay[i] * S[j * K + i];
+            decayed[j * K + i] = s;
+            r += k[i] * s;
         }
+        float u = beta * (v[j] - r);
+        read[j] = r, write[j] = u;
+#pragma omp simd
+        for (long i = 0; i < K; i++) S[j * K + i] = decayed[j * K + i] + k[i] * u;
     }
 }
 
-// Gradients of one token; dS is the gradient of the state after it on entry, before it on exit.
-INLINE void token_backward(const float *q, const float *k, const float *v, const float *d_o, float beta, const float *decayed,
-                           const float *decay, const float *read, const float *write, float *dS, float *dq, float *dk,
-                           float *dv, float *dg, float *d_beta, long K, long V) {
-    float du[V];
-    for (long j = 0; j < V; j++) du[j] = 0.0f;
-    for (long i = 0; i < K; i++) {
-        float sum_q = 0.0f, sum_k = 0.0f;
-#pragma omp simd reduction(+ : sum_q, sum_k)
-        for (long j = 0; j < V; j++) {
-            float s = dS[i * V + j] + q[i] * d_o[j];
-            dS[i * V + j] = s;
-            sum_q += (decayed[i * V + j] + k[i] * write[j]) * d_o[j];
-            sum_k += s * write[j];
-            du[j] += k[i] * s;
-        }
-        dq[i] = sum_q;
-        dk[i] = sum_k;
-    }
-    float sum_beta = 0.0f;
-#pragma omp simd reduction(+ : sum_beta)
+// Gradients of one token; dS, transposed, is the gradient of the state after it on entry, before it on exit.
+INLINE void token_backward(const float *q, const float *k, const float *v, float beta, const float *d_o, const float *decay,
+                           const float *decayed, const float *read, const float *write, float *dS, float *d_q, float *d_k,
+                           float *dv, float *d_g, float *d_beta, long K, long V) {
+    float dq[K], dk[K], dg[K], sum = 0.0f;
+    for (long i = 0; i < K; i++) dq[i] = dk[i] = dg[i] = 0.0f;
     for (long j = 0; j < V; j++) {
-        sum_beta += du[j] * (v[j] - read[j]);
-        dv[j] = beta * du[j];
-    }
-    *d_beta = sum_beta;
-    for (long i = 0; i < K; i++) {
-        float sum_k = 0.0f, sum_g = 0.0f;
-#pragma omp simd reduction(+ : sum_k, sum_g)
-        for (long j = 0; j < V; j++) {
-            float s = dS[i * V + j] - k[i] * dv[j];
-            sum_k += decayed[i * V + j] * dv[j];
-            sum_g += decayed[i * V + j] * s;
-            dS[i * V + j] = decay[i] * s;
+        float du = 0.0f, o = d_o[j], u = write[j];
+#pragma omp simd reduction(+ : du)
+        for (long i = 0; i < K; i++) {
+            dS[j * K + i] += q[i] * o;
+            du += k[i] * dS[j * K + i];
         }
-        dk[i] -= sum_k;
-        dg[i] = sum_g;
+        float dr = beta * du; // of v - r
+        dv[j] = dr;
+        sum += du * (v[j] - read[j]);
+#pragma omp simd
+        for (long i = 0; i < K; i++) {
+            float d = decayed[j * K + i], s = dS[j * K + i];
+            dq[i] += (d + k[i] * u) * o;
+            dk[i] += s * u - d * dr;
+            s -= k[i] * dr;
+            dg[i] += d * s;
+            dS[j * K + i] = decay[i] * s;
+        }
     }
+    *d_beta = sum;
+    memcpy(d_q, dq, sizeof dq), memcpy(d_k, dk, sizeof dk), memcpy(d_g, dg, sizeof dg);
 }
 
 // d_state [D, H, K, V] holds the gradient of the final states on entry, of the initial states on exit.
@@ -137,22 +136,30 @@ INLINE void backward(const float *q, const float *k, const float *v, const float
                      const float *saved, const float *d_o, float *d_state, float *dq, float *dk, float *dv, float *dg,
                      float *d_beta, float *scratch, long D, long H, long K, long V) {
     scratch_t w = {.decayed = scratch, .decay = scratch + TILE * K * V};
-    w.read = w.decay + TILE * K, w.write = w.read + TILE * V, w.state = w.write + TILE * V;
+    w.read = w.decay + TILE * K, w.write = w.read + TILE * V;
+    w.state = w.write + TILE * V, w.d_state = w.state + K * V;
     long tile = 0;
     for (long d = 0; d < D; d++) {
         long length = starts[d + 1] - starts[d], tiles = (length + TILE - 1) / TILE;
         for (long h = 0; h < H; h++) {
-            float *dS = d_state + (d * H + h) * K * V;
+            transpose(K, V, d_state + (d * H + h) * K * V, w.d_state);
             for (long n = tiles - 1; n >= 0; n--) {
                 long left = length - n * TILE, count = left < TILE ? left : TILE, first = (starts[d] + n * TILE) * H + h;
-                replay(k, v, g, beta, saved + ((tile + n) * H + h) * K * V, w, first, count, H, K, V);
+                transpose(K, V, saved + ((tile + n) * H + h) * K * V, w.state);
+                for (long c = 0; c < count; c++) {
+                    long x = first + c * H;
+                    decay_of(K, g + x * K, w.decay + c * K);
+                    replay(k + x * K, v + x * V, beta[x], w.decay + c * K, w.state, w.decayed + c * K * V, w.read + c * V,
+                           w.write + c * V, K, V);
+                }
                 for (long c = count - 1; c >= 0; c--) {
                     long x = first + c * H;
-                    token_backward(q + x * K, k + x * K, v + x * V, d_o + x * V, beta[x], w.decayed + c * K * V,
-                                   w.decay + c * K, w.read + c * V, w.write + c * V, dS, dq + x * K, dk + x * K, dv + x * V,
-                                   dg + x * K, d_beta + x, K, V);
+                    token_backward(q + x * K, k + x * K, v + x * V, beta[x], d_o + x * V, w.decay + c * K,
+                                   w.decayed + c * K * V, w.read + c * V, w.write + c * V, w.d_state, dq + x * K, dk + x * K,
+                                   dv + x * V, dg + x * K, d_beta + x, K, V);
                 }
             }
+            transpose(V, K, w.d_state, d_state + (d * H + h) * K * V);
         }
         tile += tiles;
     }
