@@ -55,10 +55,6 @@ class Zygote:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def stop(self) -> None:
         """Every sandbox and process of it is gone when this returns."""
         self._control.close()

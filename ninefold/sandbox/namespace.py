@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ninefold.core.config import Config
-from ninefold.core.errors import SandboxError
+from ninefold.core.errors import SandboxError, UserError
 from ninefold.core.protocols import ExecLimits, ExecResult
 from ninefold.sandbox import probe
 from ninefold.sandbox.archive import Entry, pack, unpack
@@ -99,7 +99,7 @@ class NamespaceSandbox:
     def run(self, argv: Sequence[str], *, stdin: str = "", limits: ExecLimits | None = None) -> ExecResult:
         """Exit code 127 where there is no such program, 128 + n where signal n ended it."""
         if not argv:
-            raise SandboxError("nothing to run: argv is empty")
+            raise UserError("argv is empty; its first item names the program to run")
         return self._execute({"argv": list(argv)}, stdin, limits)
 
     def python(self, code: str, *, stdin: str = "", limits: ExecLimits | None = None) -> ExecResult:

@@ -144,7 +144,16 @@ def test_memory_is_bounded_and_the_reason_says_so(box: Sandbox, code: str) -> No
 
 
 def test_a_fork_bomb_is_bounded_and_harms_no_neighbour(namespaces: NamespaceRuntime, box: Sandbox) -> None:
-    code = "import os, time\nn = 0\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(60)\n        n += 1\nexcept BlockingIOError: print(n)"
+    code = """
+import os, time
+n = 0
+try:
+    while os.fork():
+        n += 1
+    time.sleep(60)
+except BlockingIOError:
+    print(n)
+"""
     assert box.python(code, limits=ExecLimits(processes=16)).stdout == "15\n"
     bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     assert box.python(bomb, limits=ExecLimits(seconds=0.5)).reason == "timeout"
