@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from ninefold.agent.effort.budget import spend
 from ninefold.agent.harness.compose import ERROR, Composed, call_id, compose
 from ninefold.agent.harness.context import Exchange
+from ninefold.agent.harness.progress import Progress
 from ninefold.agent.harness.transcript import Transcript
 from ninefold.core.errors import NinefoldError, SandboxError, boundary
 from ninefold.core.packed import (
@@ -23,31 +23,11 @@ from ninefold.core.packed import (
     rows_record,
     slot_of,
     slot_record,
-    turn_of,
-    turn_record,
     unpack,
 )
 from ninefold.core.protocols import ChatFormat, Completion, Family, Message, Observation, Request, SandboxRuntime, Tool, World
 from ninefold.core.seeds import seed_of
 from ninefold.core.types import Call, Result, Row, Segment, Slot, StopReason, Trajectory, Turn
-
-
-@dataclass(slots=True, kw_only=True)
-class Progress:
-    """How far an episode has come."""
-
-    message: int = 0
-    """Index of the assistant message in progress within the row's conversation."""
-    new_tokens: int = 0
-    think_tokens: int = 0
-    """Of finished messages."""
-    resumes: int = 0
-    response: str | None = None
-    """Of the last finished message; what the verifier sees."""
-    stop: StopReason | None = None
-    trouble: str = ""
-    """Why nobody can judge the episode; empty where all is well."""
-    turns: list[Turn] = field(default_factory=list[Turn])
 
 
 class Episode:
@@ -140,9 +120,10 @@ class Episode:
             case "stop":
                 self._act()
             case "length":
-                self._truncate()
+                self._truncate(self._limit())
             case "error":
-                self._break(NinefoldError("generation failed"))
+                self._truncate("error")
+                self._progress.trouble = "generation failed"
             case "paused":
                 self._check_limits()
 
@@ -151,7 +132,7 @@ class Episode:
         if self.done:
             return
         if at_most is not None and self._progress.resumes >= at_most:
-            self._progress.stop = "stale"
+            self._truncate("stale")
             self._progress.trouble = f"paused more than {at_most} times"
         else:
             self._progress.resumes += 1
@@ -189,21 +170,21 @@ class Episode:
         )
 
     def save(self) -> bytes:
-        """Everything it owns, between two calls; `restore` goes on bit for bit."""
-        assert not self.done
-        assert self._world is not None
+        """Everything it owns, between two calls; `restore` goes on bit for bit. A world that cannot be saved ends it."""
+        world: bytes | None = None
+        with boundary(SandboxError, f"saving {self.slot.task.id}", catch=self._break):
+            world = None if self._world is None else self._world.save()
         rows, arrays = rows_record([*self._transcript.rows, *(Row(segments=e.sampled) for e in self._exchanges)])
-        progress = {name: getattr(self._progress, name) for name in Progress.__slots__}
         record = {
             "slot": slot_record(self.slot),
             "composition": self.harness.composition,
-            "progress": progress | {"turns": [turn_record(turn) for turn in self._progress.turns]},
+            "progress": self._progress.record(),
             "rows": rows,
             "exchanges": [
                 {"calls": [call_record(call) for call in e.calls], "results": list(e.results)} for e in self._exchanges
             ],
         }
-        return pack(record, {**arrays, "world": as_bytes(self._world.save())})
+        return pack(record, arrays if world is None else {**arrays, "world": as_bytes(world)})
 
     @staticmethod
     def restore(
@@ -224,11 +205,12 @@ class Episode:
             harness=compose(record["composition"]),
             chat=chat,
             transcript=Transcript(rows[:closed]),
-            progress=Progress(**record["progress"] | {"turns": [turn_of(turn) for turn in record["progress"]["turns"]]}),
+            progress=Progress.of(record["progress"]),
             exchanges=exchanges,
         )
         with boundary(SandboxError, f"restoring {slot.task.id}", catch=episode._break):
-            episode._world = family.restore(slot.task, arrays["world"].tobytes(), runtime=runtime)
+            if "world" in arrays:
+                episode._world = family.restore(slot.task, arrays["world"].tobytes(), runtime=runtime)
         return episode
 
     @property
@@ -286,6 +268,7 @@ class Episode:
         if self._world is not None and not self.done:
             with boundary(SandboxError, f"{canonical.tool} in {self.slot.task.id}", catch=self._break):
                 observation = self._world.call(canonical)
+                assert not observation.images, "pictures are not put on the wire yet"
         return observation
 
     def _continue(self, exchange: Exchange) -> None:
@@ -326,23 +309,20 @@ class Episode:
         ]
         return self.chat.extend(messages, message=message + 1, calls=exchange.calls)
 
-    def _truncate(self) -> None:
-        """A message cut off by a limit: it is kept as a turn, none of its calls is dispatched."""
-        _, ids = self._message_ids()
-        message = self.chat.parse(ids)
-        self._progress.think_tokens += message.think_tokens
-        self._progress.response = None
-        self._progress.turns.append(Turn(think=message.think, response=message.response, calls=(), observations=()))
-        self._progress.stop = self._limit()
+    def _truncate(self, stop: StopReason) -> None:
+        """End it here. A message in progress is kept as a turn of which nothing is dispatched."""
+        sampled, ids = self._message_ids()
+        if sampled:
+            message = self.chat.parse(ids)
+            self._progress.think_tokens += message.think_tokens
+            self._progress.turns.append(Turn(think=message.think, response=message.response, calls=(), observations=()))
+            self._progress.response = None
+        self._progress.stop = stop
 
     def _check_limits(self) -> None:
-        """Stop where nothing may be generated any more; a message in progress is then truncated."""
-        if self.done or self._room > 0:
-            return
-        if self._transcript.message:
-            self._truncate()
-        else:
-            self._progress.stop = self._limit()
+        """Stop where nothing may be generated any more."""
+        if not self.done and self._room <= 0:
+            self._truncate(self._limit())
 
     def _limit(self) -> StopReason:
         return "tokens" if self._progress.new_tokens >= self.slot.task.limits.new_tokens else "context"

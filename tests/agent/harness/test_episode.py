@@ -243,3 +243,15 @@ def test_a_world_that_cannot_open_is_invalid(chat: Xtml) -> None:
     trajectory = finish(episode, expression)
     assert trajectory.result == Result(status="invalid", detail=trajectory.result.detail)
     assert trajectory.stop == "error"
+
+
+def test_a_world_that_cannot_be_saved_ends_its_episode_alone(assistant: Family, chat: Xtml) -> None:
+    episode = Episode.start(slot_for(assistant), family=assistant, harness=PLAIN, chat=chat)
+    assert episode._world is not None
+    episode._world.close()
+    restored = Episode.restore(episode.save(), families={"assistant": assistant}, chat=chat)
+    assert restored.done
+    restored.resume()
+    trajectory = finish(restored, assistant)
+    assert (trajectory.result.status, trajectory.stop) == ("invalid", "error")
+    assert "saving" in trajectory.result.detail
