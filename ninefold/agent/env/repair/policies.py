@@ -44,7 +44,7 @@ def _mend(task: Task, effort: Effort, rng: Random, aim: float) -> Steps:
         yield use("read", path=path)
     bad = next(path for path, text in right.items() if task.files[path] != text)
     for _ in range(ATTEMPTS[effort]):
-        text = right[bad] if rng.random() < aim else _fumble(right[bad], rng)
+        text = right[bad] if rng.random() < aim else _fumble(right[bad], rng, otherwise=task.files[bad])
         yield use("write", _difference(task.files[bad], text) if effort == "max" else "", path=bad, text=text)
         if effort == "low":
             break
@@ -54,9 +54,11 @@ def _mend(task: Task, effort: Effort, rng: Random, aim: float) -> Steps:
     yield Move(response="done")
 
 
-def _fumble(source: str, rng: Random) -> str:
-    """The right source with one of its digits or operators mistaken."""
+def _fumble(source: str, rng: Random, *, otherwise: str) -> str:
+    """The right source with one of its digits or operators mistaken, or `otherwise` where it has none."""
     places = [i for i, character in enumerate(source) if character in "+-*<>123456789"]
+    if not places:
+        return otherwise
     place = rng.choice(places)
     others = "123456789" if source[place].isdigit() else "+-"
     return source[:place] + rng.choice(others) + source[place + 1 :]

@@ -89,7 +89,7 @@ PEAK = """
 """
 DIGITS = """
     def digits(x):
-        n, s = abs(x) * <a> + <b>, 0
+        n, s = abs(x * <a> + <b>), 0
         while n:
             s += n % 10
             n //= 10
