@@ -35,10 +35,20 @@ def short_conv(x_TC: Tensor, weight_CW: Tensor, layout: DocLayout, initial_DWC: 
 
 @torch.no_grad()
 def short_conv_step(x_BC: Tensor, weight_CW: Tensor, state_BWC: Tensor) -> Tensor:
-    """One token for each of B sequences: shifts `state_BWC` [B, W − 1, C] in place and returns y_BC."""
+    """One token for each of B sequences: shifts `state_BWC` [B, W − 1, C] in place and returns y_BC.
+
+    Bit for bit what `short_conv` computes: a quantised model rounds its experts' inputs, and must round them alike.
+    """
+    channels, width = weight_CW.shape
     window = torch.cat([state_BWC, x_BC[:, None]], 1)
+    if width == NATIVE_WIDTH and native.usable(x_BC, weight_CW, state_BWC) and state_BWC.is_contiguous():
+        y_BC, starts = x_BC.new_empty(x_BC.shape), torch.arange(len(x_BC) + 1)
+        inputs = (x_BC.contiguous(), weight_CW.T.contiguous(), state_BWC, starts)
+        native.call("conv_forward", *inputs, y_BC, len(x_BC), channels)
+    else:
+        y_BC = silu((window * weight_CW.T).sum(1))
     state_BWC.copy_(window[:, 1:])
-    return silu((window * weight_CW.T).sum(1))
+    return y_BC
 
 
 def short_conv_torch(x_TC: Tensor, weight_CW: Tensor, layout: DocLayout, initial_DWC: Tensor) -> Tensor:

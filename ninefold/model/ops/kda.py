@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
 from ninefold.model.ops import native
-from ninefold.model.ops.kda_chunk import TILE, kda_chunk
+from ninefold.model.ops.kda_chunk import LOWEST_DECAY, TILE, kda_chunk
 
 A_LOG_MAX = 20.0
 """Beyond e^20 the gate is a step function; e^A itself must stay finite, or its gradient is 0·∞."""
@@ -22,7 +23,9 @@ def l2norm(x: Tensor, eps: float = 1e-6) -> Tensor:
 
 
 def kda_gate(z_THK: Tensor, A_log_H: Tensor, g_min: float = -5.0) -> Tensor:
-    """Log decay g = g_min · σ(e^A z), in (g_min, 0); z holds its bias already."""
+    """Log decay g = g_min · σ(e^A z), in (g_min, 0); z holds its bias already. UserError where g_min < −5."""
+    if g_min < LOWEST_DECAY:
+        raise UserError(f"g_min must be at least {LOWEST_DECAY}, got {g_min}: a stronger decay overflows the chunk form")
     return g_min * torch.sigmoid(A_log_H.clamp(max=A_LOG_MAX).exp()[:, None] * z_THK)
 
 

@@ -13,7 +13,8 @@ from ninefold.core.layout import DocLayout
 
 CHUNK = 32
 TILE = 16
-"""With log decays ≥ −5 a tile's cumulative decay stays above e^−80, so its reciprocal fits float32; over 32 it would not."""
+LOWEST_DECAY = -5.0
+"""Down to this log decay a tile's cumulative decay stays above e^−80, so its reciprocal fits float32; over 32 it would not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

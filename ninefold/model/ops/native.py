@@ -75,8 +75,8 @@ def load() -> tuple[ctypes.CDLL | None, Status]:
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         return None, Status(available=False, detail="no C compiler found; install gcc or clang for a faster nano model")
-    library = _library_path(compiler)
     try:
+        library = _library_path(compiler)
         if not library.exists():
             _build(compiler, library)
         loaded = ctypes.CDLL(str(library))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import Tensor
 
+from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
 from ninefold.model.ops import native
 from ninefold.model.ops.kda import kda, kda_gate, kda_step, kda_step_torch, l2norm
@@ -101,6 +102,11 @@ def test_golden_gate(golden: Path) -> None:
     grads = torch.autograd.grad((g * case["w"]).sum(), (z, A, bias))
     for got, name in zip(grads, ("grad_z", "grad_A_log", "grad_dt_bias")):
         torch.testing.assert_close(got, case[name], rtol=1e-12, atol=1e-12)
+
+
+def test_gate_refuses_what_the_chunk_form_cannot_hold() -> None:
+    with pytest.raises(UserError, match="at least -5"):
+        kda_gate(torch.zeros(1, 1, 1), torch.zeros(1), g_min=-8.0)
 
 
 LENGTHS = ([1], [15, 16, 17], [31, 32, 33], [5, 1, 70, 16, 33], [128], [2, 2, 2, 97])

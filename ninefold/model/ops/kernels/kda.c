@@ -4,6 +4,7 @@
 #include "elementary.h"
 
 #define TILE 16 // tokens between two states saved for the backward pass
+#define LANES 16
 
 // The state of one head is S [K][V]. A token does S <- diag(decay) S; u = beta (v - k^T S); S <- S + k u^T; o = q^T S.
 
@@ -78,6 +79,20 @@ typedef struct {
     float *d_state; // [V, K]
 } scratch_t;
 
+// Sum of x * y by halves: left to itself the compiler adds up a vector's lanes in order, one after the other.
+INLINE float dot(long N, const float *x, const float *y) {
+    float lane[LANES] = {0.0f};
+    long i = 0;
+    for (; i + LANES <= N; i += LANES)
+#pragma omp simd
+        for (long l = 0; l < LANES; l++) lane[l] += x[i + l] * y[i + l];
+    for (; i < N; i++) lane[i % LANES] += x[i] * y[i];
+    for (long width = LANES / 2; width > 0; width /= 2)
+#pragma omp simd
+        for (long l = 0; l < width; l++) lane[l] += lane[l + width];
+    return lane[0];
+}
+
 INLINE void transpose(long rows, long columns, const float *in, float *out) {
     for (long i = 0; i < rows; i++)
         for (long j = 0; j < columns; j++) out[j * rows + i] = in[i * columns + j];
@@ -87,14 +102,9 @@ INLINE void transpose(long rows, long columns, const float *in, float *out) {
 INLINE void replay(const float *k, const float *v, float beta, const float *decay, float *S, float *decayed, float *read,
                    float *write, long K, long V) {
     for (long j = 0; j < V; j++) {
-        float r = 0.0f;
-#pragma omp simd reduction(+ : r)
-        for (long i = 0; i < K; i++) {
-            float s = decay[i] * S[j * K + i];
-            decayed[j * K + i] = s;
-            r += k[i] * s;
-        }
-        float u = beta * (v[j] - r);
+#pragma omp simd
+        for (long i = 0; i < K; i++) decayed[j * K + i] = decay[i] * S[j * K + i];
+        float r = dot(K, k, decayed + j * K), u = beta * (v[j] - r);
         read[j] = r, write[j] = u;
 #pragma omp simd
         for (long i = 0; i < K; i++) S[j * K + i] = decayed[j * K + i] + k[i] * u;
@@ -108,13 +118,10 @@ INLINE void token_backward(const float *q, const float *k, const float *v, float
     float dq[K], dk[K], dg[K], sum = 0.0f;
     for (long i = 0; i < K; i++) dq[i] = dk[i] = dg[i] = 0.0f;
     for (long j = 0; j < V; j++) {
-        float du = 0.0f, o = d_o[j], u = write[j];
-#pragma omp simd reduction(+ : du)
-        for (long i = 0; i < K; i++) {
-            dS[j * K + i] += q[i] * o;
-            du += k[i] * dS[j * K + i];
-        }
-        float dr = beta * du; // of v - r
+        float o = d_o[j], u = write[j];
+#pragma omp simd
+        for (long i = 0; i < K; i++) dS[j * K + i] += q[i] * o;
+        float du = dot(K, k, dS + j * K), dr = beta * du; // dr: of v - r
         dv[j] = dr;
         sum += du * (v[j] - read[j]);
 #pragma omp simd
