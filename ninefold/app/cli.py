@@ -1,0 +1,39 @@
+"""The command line: `ninefold COMMAND`."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from ninefold.app.commands import running
+from ninefold.app.console import Commands
+
+SETTINGS = {
+    # One thread per process: with more, models this small are an order of magnitude slower.
+    "OMP_NUM_THREADS": "1",
+    # Worker processes keep freed tensors in the heap instead of returning them to the kernel at every step.
+    "MALLOC_MMAP_THRESHOLD_": "8589934592",
+    "MALLOC_TRIM_THRESHOLD_": "8589934592",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="From nothing to a small K3-style model whose effort you choose: `ninefold run nano`, then `ninefold chat nano`.",
+)
+app.command()(running.run)
+app.command()(running.stage)
+app.command()(running.evaluate)
+app.command("set")(running.set_)
+app.command()(running.recipes)
+
+
+def main() -> None:
+    """Entry point of the `ninefold` program."""
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    app()

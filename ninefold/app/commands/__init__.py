@@ -1,0 +1,1 @@
+"""The commands of `ninefold`, a module for each group of them."""

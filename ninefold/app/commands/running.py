@@ -1,0 +1,226 @@
+"""`run`, `stage`, `evaluate`, `set`, `recipes`: everything that makes a run go."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table as RichTable
+
+from ninefold.app.console import INTERRUPTED, LEFT_OUT, AsJson, RunName, err, out, print_json
+from ninefold.app.journal import Journal, missing_domains, table_of
+from ninefold.app.progress import Progress, clock
+from ninefold.app.runs import new_run, open_run
+from ninefold.app.table import summarize, summary_line, terminal_table
+from ninefold.core.config import parse_value, to_toml
+from ninefold.core.errors import UserError
+from ninefold.core.store import Run, is_complete, read_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ninefold.recipes.config import Recipe
+
+# Commands import the recipes when they need them: PyTorch takes seconds to load, and `--help` should not.
+
+
+def run(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A recipe: nano, wide, smoke (see `ninefold recipes`).")],
+    run_name: Annotated[
+        str, typer.Option("--name", help="Name of the run's folder in runs/; the recipe's name if absent.")
+    ] = "",
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value: rl.steps=10.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="TOML file with values that differ from the recipe's.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Short for --set seed=N.")] = None,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="One process: killed and resumed, the weights end bit-identical.")
+    ] = False,
+    until: Annotated[str, typer.Option("--until", metavar="STAGE", help="Stop behind this stage.")] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the resolved configuration and its cost; run nothing.")
+    ] = False,
+) -> None:
+    """Run a whole recipe, or go on with a run that was cut off.
+
+    The same command again continues where it was, with the configuration it was started with. Exit status: 0 done, 2 something
+    to mend, 3 done without a domain that this machine cannot isolate, 130 interrupted.
+    """
+    from ninefold.app.configuration import resolve
+    from ninefold.recipes.run import STAGES, run_recipe
+    from ninefold.recipes.whole import recipe
+
+    given = [*(overrides or []), *([f"seed={seed}"] if seed is not None else [])]
+    given += ["deterministic=true"] if deterministic else []
+    target = new_run(run_name or name)
+    resolved = resolve(recipe(name), target, file=config, overrides=given)
+    if until and until not in (stages := [stage.name for stage in STAGES]):
+        raise UserError(f"--until {until}: there is no such stage; there are {', '.join(stages)}")
+    if dry_run:
+        print_plan(resolved)
+        return
+    with followed(target, f"ninefold run {name}" + (f" --name {run_name}" if run_name else "")):
+        run_recipe(resolved, target, until=until or None)
+    conclude(target)
+
+
+@contextmanager
+def followed(run: Run, again: str) -> Iterator[None]:
+    """Show the run's progress; on Ctrl-C say how to go on, and leave."""
+    console = err()
+    console.print(f"run {run.path}", style="bold")
+    try:
+        with Progress(run, console):
+            yield
+    except KeyboardInterrupt:
+        console.print(f"\ninterrupted; nothing is lost: `{again}` goes on from here", style="yellow")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def conclude(run: Run) -> None:
+    """Write the report, print the table and where the report is; the exit status says whether a domain is missing."""
+    from ninefold.app.configuration import stored_recipe
+    from ninefold.app.report.build import write_report
+    from ninefold.recipes.kit import Kit
+
+    write_report(run)
+    print_table(run)
+    out().print(f"report: {run.report}", soft_wrap=True)
+    left_out = Kit(recipe=stored_recipe(run), run=run).left_out
+    for domain, reason in left_out.items():
+        err().print(f"{domain} was left out: {reason}", style="yellow", soft_wrap=True)
+    if left_out:
+        raise typer.Exit(LEFT_OUT)
+
+
+def print_table(run: Run, *, as_json: bool = False) -> None:
+    """The 3×3 table, if the run was evaluated."""
+    journal = Journal.of(run)
+    table = table_of(run, journal)
+    if as_json:
+        summary = summarize(table)
+        print_json({"run": run.name, "table": table, "recovery": summary and summary.recovery})
+    elif table:
+        out().print(terminal_table(table, fell_back=journal.fell_back, left_out=missing_domains(journal, table)))
+        out().print(summary_line(table))
+
+
+def print_plan(recipe: Recipe) -> None:
+    """The resolved configuration as TOML, the cost estimate as comments below it."""
+    from ninefold.app.estimate import measure_speed, work_of
+
+    speed = measure_speed(recipe)
+    typer.echo(to_toml(recipe))
+    typer.echo(f"# This machine: {speed.trained:,.0f} tokens trained, {speed.sampled:,.0f} sampled per CPU-second and process.")
+    total = 0.0
+    for stage, work in work_of(recipe).items():
+        seconds = speed.seconds(work)
+        total += seconds
+        typer.echo(f"# {stage:<10} {work.trained:>12,.0f} trained {work.sampled:>12,.0f} sampled {seconds:>8,.0f} CPU-s")
+    typer.echo(f"# total      {total:,.0f} CPU-s, about {clock(total / recipe.processes)} on {recipe.processes} idle cores")
+
+
+def stage(
+    run: RunName,
+    stage: Annotated[str, typer.Argument(metavar="STAGE", help="Name of the stage, e.g. sft, rl, mopd.")],
+    cell: Annotated[str, typer.Option("--cell", metavar="DOMAIN/EFFORT", help="Only this cell of stage rl.")] = "",
+    source: Annotated[str, typer.Option("--from", metavar="RUN", help="Take the stages before it from this run.")] = "",
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe.")
+    ] = None,
+    redo: Annotated[bool, typer.Option("--redo", help="Drop what the stage left earlier and begin it anew.")] = False,
+) -> None:
+    """Run one stage, or one cell, on the checkpoints that stand before it.
+
+    With --from a new run begins with another run's corpus, tokenizer and models: `ninefold stage trial rl --cell coding/low
+    --from nano --set rl.steps=60`.
+    """
+    from ninefold.app.configuration import resolve, stored_recipe
+    from ninefold.app.single import borrow, run_stage
+
+    if source:
+        origin = open_run(source)
+        target = new_run(run)
+        recipe = resolve(stored_recipe(origin), target, overrides=overrides or ())
+        borrow(origin, target, recipe, before=stage)
+    else:
+        target = open_run(run)
+        recipe = resolve(stored_recipe(target), target, overrides=overrides or ())
+    with followed(target, f"ninefold stage {run} {stage}" + (f" --cell {cell}" if cell else "")):
+        run_stage(recipe, target, stage, cell=cell, redo=redo)
+
+
+def evaluate(
+    run: RunName,
+    tasks: Annotated[
+        int | None, typer.Option("--tasks", help="Held-out tasks per cell; the recipe's number if absent.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Which held-out tasks.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate every model of a run on held-out tasks, the same for all, and print the table."""
+    from ninefold.app.configuration import stored_recipe
+    from ninefold.app.single import run_stage
+
+    target = open_run(run)
+    recipe = stored_recipe(target)
+    changes = {name: value for name, value in (("tasks", tasks), ("seed", seed)) if value is not None}
+    recipe = recipe.model_copy(update={"evaluate": recipe.evaluate.model_copy(update=changes)})
+    with followed(target, f"ninefold evaluate {run}"):
+        run_stage(recipe, target, "evaluate", redo=True)
+    print_table(target, as_json=as_json)
+
+
+def set_(
+    run: RunName,
+    values: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE…", help="e.g. tau_b.coding.low=0.6")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a value of a running job; it holds from the next iteration. Without values, show what holds.
+
+    `tau_b.DOMAIN.EFFORT` is how many times b₀ a trajectory of that cell may spend.
+    """
+    from ninefold.agent.effort.multipliers import Multipliers
+
+    target = open_run(run)
+    stage = target.stage("budgets")
+    measured = read_json(stage / "tau.json") if is_complete(stage) else {}
+    changed = read_json(target.controls) if target.controls.exists() else {}
+    given: dict[str, object] = {}
+    for value in values or ():
+        key, equals, text = value.partition("=")
+        if not equals or not key.startswith("tau_b."):
+            raise UserError(f"{value!r}: write KEY=VALUE with a key that can change, e.g. tau_b.coding.low=0.6")
+        given[key] = parse_value(text)
+    Multipliers().changed(given)
+    if given:
+        changed |= given
+        write_json(target.controls, changed)
+        target.log()("control", values=given)
+    holds = {f"tau_b.{cell.replace('/', '.')}": tau for cell, tau in measured.items()} | changed
+    if as_json:
+        print_json(holds)
+        return
+    for key, value in holds.items():
+        typer.echo(f"{key} = {value}" + ("  (set by hand)" if key in changed else ""))
+    if not holds:
+        typer.echo("nothing is set, and τ is not measured yet (stage budgets)")
+
+
+def recipes(as_json: AsJson = False) -> None:
+    """List the recipes, with what each is for."""
+    from ninefold.recipes.whole import RECIPES
+
+    found = {name: (make.__doc__ or "").strip() for name, make in RECIPES.items()}
+    if as_json:
+        print_json(found)
+        return
+    shown = RichTable(box=None, show_header=False)
+    for name, text in found.items():
+        shown.add_row(f"[bold]{name}[/bold]", text)
+    out().print(shown)

@@ -1,0 +1,45 @@
+"""How the command line speaks: results on stdout, everything else on stderr, errors without tracebacks."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from ninefold.core.errors import NinefoldError, UserError
+
+LEFT_OUT = 3
+"""Exit status of a run that had to leave out a domain."""
+INTERRUPTED = 130
+
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="Path of a run, or its name in runs/.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+class Commands(TyperGroup):
+    """A group whose commands end with a message and a status where our own errors reach it: 2 for what the user can mend."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except NinefoldError as error:
+            typer.secho(f"error: {error}", err=True, fg="red")
+            raise typer.Exit(2 if isinstance(error, UserError) else 1) from None
+
+
+def out() -> Console:
+    """For results."""
+    return Console(highlight=False)
+
+
+def err() -> Console:
+    """For progress and remarks."""
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """`value` as JSON on stdout."""
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=False))

@@ -1,0 +1,67 @@
+"""Runs by name: finding, listing, removing them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from ninefold.core.store import Run, is_complete
+
+FOLDER = Path("runs")
+"""Where runs lie, within the working directory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One run in a listing."""
+
+    run: Run
+    changed: float
+    """When its event log grew last, in seconds since the epoch."""
+    megabytes: float
+    stages: tuple[str, ...]
+    """Complete ones, by name."""
+
+
+def open_run(name: str) -> Run:
+    """The run at the path `name`, or of that name in `runs/`."""
+    path = Path(name)
+    return Run.open(path if path.exists() or len(path.parts) > 1 else FOLDER / name)
+
+
+def new_run(name: str) -> Run:
+    """The run's folder, which need not exist."""
+    path = Path(name)
+    return Run(path=path if len(path.parts) > 1 else FOLDER / name)
+
+
+def list_runs(folder: Path = FOLDER) -> list[Entry]:
+    """Every run of the folder, the one that changed last first."""
+    paths = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+    runs = [Run(path=path) for path in paths]
+    entries = [_entry(run) for run in runs if run.events.exists() or run.config.exists()]
+    return sorted(entries, key=lambda entry: -entry.changed)
+
+
+def _entry(run: Run) -> Entry:
+    stamp = run.events if run.events.exists() else run.config
+    stages = sorted((path for path in run.stage().glob("*") if is_complete(path)), key=lambda path: path.stat().st_mtime)
+    return Entry(
+        run=run, changed=stamp.stat().st_mtime, megabytes=size_mb(run.path), stages=tuple(path.name for path in stages)
+    )
+
+
+def size_mb(folder: Path) -> float:
+    """Disk use of everything below."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        total += sum((Path(root) / name).lstat().st_blocks * 512 for name in names)
+    return total / 1e6
+
+
+def remove(run: Run) -> None:
+    """Delete the run. Raises UserError while a process works on it."""
+    with run.locked():
+        shutil.rmtree(run.path)
