@@ -94,7 +94,8 @@ class Zygote:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             stack.enter_context(ours)
             with theirs:
-                self._send({"do": "execute", "box": box}, *files, *(write.fileno() for _, write in pipes), theirs.fileno())
+                message = {"do": "execute", "box": box, "memory_mb": limits.memory_mb}
+                self._send(message, *files, *(write.fileno() for _, write in pipes), theirs.fileno())
             for _, write in pipes:
                 write.close()
             return _Watch(ours, [read.fileno() for read, _ in pipes], limits, deadline).result()
@@ -181,7 +182,7 @@ class _Watch:
         reason = self._killed
         if code == -signal.SIGKILL and reason is None:
             # Nothing inside can kill the first process of its namespace: it was the CPU limit or the kernel, out of memory.
-            reason = "timeout" if answer["cpu"] >= self._limits.seconds else "memory"
+            reason = "timeout" if answer["cpu"] >= self._limits.seconds and not answer["starved"] else "memory"
         if reason is not None:
             return ExecResult(stdout=stdout, stderr=stderr, exit_code=None, reason=reason)
         code = code if code >= 0 else 128 - code

@@ -1,7 +1,8 @@
 """The light runtime: Linux namespaces, a working directory in memory, programs forked from one small interpreter.
 
-A sandbox has a file system, network (none), processes and IPC of its own; memory, CPU time, processes and disk are bounded by
-the kernel. Memory is bounded per process, so the worst case of one execution is `processes` × `memory_mb`.
+A sandbox has a file system, network (none), processes and IPC of its own. CPU time, processes, disk and the memory of each
+process are bounded by the kernel; the memory of all processes of an execution together by a census every 0.1 s, so a burst may
+go over it for that long. Memory that no process has mapped (memfd_create) is bounded by the number and size of open files only.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ninefold.sandbox.control import Zygote
 from ninefold.sandbox.layer import Layer
 
 _MIB = 1 << 20
+_LEAST_MEMORY_MB = 32
 
 
 class NamespaceConfig(Config):
@@ -132,7 +134,10 @@ class NamespaceSandbox:
     def _execute(self, program: Mapping[str, Any], stdin: str, limits: ExecLimits | None) -> ExecResult:
         if not self._open:
             raise SandboxError("the sandbox is closed")
-        return self._zygote.execute(self._box, program, stdin=stdin, limits=limits or ExecLimits())
+        limits = limits or ExecLimits()
+        if limits.memory_mb < _LEAST_MEMORY_MB:
+            raise UserError(f"memory_mb is {limits.memory_mb}; the interpreter alone needs {_LEAST_MEMORY_MB}")
+        return self._zygote.execute(self._box, program, stdin=stdin, limits=limits)
 
 
 def _open(runtime: NamespaceRuntime, zygote: Zygote, config: NamespaceConfig) -> NamespaceSandbox:

@@ -89,8 +89,10 @@ def check(execute: Execute) -> None:
 
 def _private_folders() -> list[str]:
     """What lies in this user's home, save the way to the interpreter."""
-    home = Path.home()
-    if home == Path("/") or not home.is_dir():
+    try:
+        home = Path.home()
+        inside = [] if home == Path("/") else sorted(home.iterdir())
+    except (RuntimeError, OSError):  # a user without a home, or one that cannot be entered
         return []
     prefix = Path(sys.base_prefix)
-    return [str(path) for path in sorted(home.iterdir())[:50] if not prefix.is_relative_to(path)]
+    return [str(path) for path in inside[:50] if not prefix.is_relative_to(path)]

@@ -148,6 +148,28 @@ def test_threads_share_a_runtime(namespaces: NamespaceRuntime) -> None:
     assert failures == []
 
 
+@pytest.mark.full
+@pytest.mark.usefixtures("namespaces")
+def test_a_thousand_sandboxes_leave_nothing_open() -> None:
+    def use(runtime: NamespaceRuntime, times: int) -> None:
+        for i in range(times):
+            with closing(runtime.create({"a": str(i)})) as box, closing(box.fork()) as copy:
+                assert copy.python("print(open('a').read())").stdout == f"{i}\n"
+                assert box.run(["cat", "a"]).stdout == str(i)
+
+    with closing(NamespaceRuntime()) as runtime:
+        use(runtime, 5)
+        files = Path(f"/proc/{zygote_pid()}/fd")
+        before = len(list(files.iterdir())), open_descriptors(), descendants(os.getpid())
+        threads = [threading.Thread(target=use, args=(runtime, 125)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        use(runtime, 1)
+        assert (len(list(files.iterdir())), open_descriptors(), descendants(os.getpid())) == before
+
+
 @pytest.mark.usefixtures("namespaces")
 def test_a_runtime_made_in_a_thread_outlives_it() -> None:
     runtime = NamespaceRuntime()

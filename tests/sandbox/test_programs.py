@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from ninefold.core.errors import UserError
 from ninefold.core.protocols import ExecLimits, Sandbox
 from ninefold.sandbox.namespace import NamespaceRuntime
 
@@ -141,6 +142,28 @@ def test_output_that_is_no_text_is_kept_readable(box: Sandbox) -> None:
 def test_memory_is_bounded_and_the_reason_says_so(box: Sandbox, code: str) -> None:
     assert box.python(code).reason == "memory"
     assert box.run(["python", "-c", code], limits=ExecLimits(memory_mb=64)).reason == "memory"
+
+
+def test_the_least_memory_is_enough_to_start_and_less_is_refused(box: Sandbox) -> None:
+    assert box.python("print(sum(range(1000)))", limits=ExecLimits(memory_mb=32)).stdout == "499500\n"
+    assert box.run(["python", "-c", "print(1)"], limits=ExecLimits(memory_mb=32)).stdout == "1\n"
+    with pytest.raises(UserError, match="memory_mb"):
+        box.python("1", limits=ExecLimits(memory_mb=31))
+
+
+def test_memory_is_bounded_over_all_processes_too(box: Sandbox) -> None:
+    code = """
+import os, time
+for _ in range(12):
+    if os.fork() == 0:
+        break
+mine = bytearray(SIZE << 20)
+time.sleep(SECONDS)
+"""
+    hog = box.python(code.replace("SIZE", "40").replace("SECONDS", "30"), limits=ExecLimits(seconds=30))
+    assert (hog.exit_code, hog.reason) == (None, "memory")
+    frugal = box.python(code.replace("SIZE", "1").replace("SECONDS", "0.3"), limits=ExecLimits(memory_mb=64))
+    assert (frugal.exit_code, frugal.reason) == (0, "exited"), "what processes share is counted once"
 
 
 def test_a_fork_bomb_is_bounded_and_harms_no_neighbour(namespaces: NamespaceRuntime, box: Sandbox) -> None:

@@ -13,9 +13,9 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType, ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ninefold.sandbox.zygote.box import Namespaces, confine, keep_only
 from ninefold.sandbox.zygote.root import WORK
@@ -67,7 +67,7 @@ def _compiled(source: str) -> CodeType:
     return compile(source, _FILE, "exec", dont_inherit=True)
 
 
-def _guarded(act: Any) -> int:
+def _guarded(act: Callable[[], object]) -> int:
     """Call, and say of what it raised what the interpreter says at top level."""
     try:
         act()
