@@ -68,12 +68,15 @@ class Trainer(Generic[M]):
         self.assigned = assign(model.named_parameters(), rules or _rules_of(model))
         if not self.assigned:
             raise UserError("there is nothing to train: every parameter is frozen")
-        by = {kind: [a for a in self.assigned if a.rule.optimizer == kind] for kind in ("muon", "adamw")}
-        self._optimizers: list[tuple[float, torch.optim.Optimizer]] = []
-        if by["muon"]:
-            self._optimizers.append((config.muon.lr, Muon(by["muon"], config.muon)))
-        if by["adamw"]:
-            self._optimizers.append((config.adamw.lr, adamw(by["adamw"], config.adamw)))
+        matrices, others = ([a for a in self.assigned if a.rule.optimizer == kind] for kind in ("muon", "adamw"))
+        self.optimizers: list[torch.optim.Optimizer] = []
+        if matrices:
+            self.optimizers.append(Muon(matrices, config.muon))
+        if others:
+            self.optimizers.append(adamw(others, config.adamw))
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["peak_lr"] = group["lr"]
         self.guard = Guard(config.guard)
         self.steps_done = 0
         """Steps taken, skipped ones included: the place in the schedule."""
@@ -119,9 +122,9 @@ class Trainer(Generic[M]):
 
     def _update(self, factor: float) -> dict[str, float]:
         """Move the weights along the reduced gradients, then the router biases, then clip attention; what to log of it."""
-        for peak, optimizer in self._optimizers:
+        for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = peak * factor
+                group["lr"] = factor * group["peak_lr"]
             optimizer.step()
         self.version += 1
         metrics = self.model.balance(self.world.sum_) if isinstance(self.model, Balanced) else {}
@@ -147,7 +150,7 @@ class Trainer(Generic[M]):
         """Write everything that the next step depends on: tensors.safetensors and trainer.json. Give it a folder that is
         put in place as a whole (`core.store.write_folder`). Every rank holds the same: one of them writes."""
         tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
-        for _, optimizer in self._optimizers:
+        for optimizer in self.optimizers:
             tensors |= {f"optimizer/{name}": value for name, value in pack_state(optimizer, self.assigned).items()}
         tensors["rng"] = torch.get_rng_state()
         folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +173,7 @@ class Trainer(Generic[M]):
         if own != {name: value.shape for name, value in model.items()}:
             raise UserError(f"{folder} holds the state of another model: its tensors differ in name or shape")
         self.model.load_state_dict(model)
-        for _, optimizer in self._optimizers:
+        for optimizer in self.optimizers:
             unpack_state(optimizer, self.assigned, _under("optimizer/", tensors))
         torch.set_rng_state(tensors["rng"])
         self.steps_done, self.version = state["steps_done"], state["version"]

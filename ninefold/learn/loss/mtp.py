@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
 
 from ninefold.core.config import Config
-from ninefold.core.layout import DocLayout
 from ninefold.core.types import Batch
-from ninefold.learn.loss.outcome import Hidden, LanguageModel, Loss, Mean, add_metrics
+from ninefold.learn.loss.outcome import Loss, Mean
 from ninefold.learn.loss.sft import sft_objective
 from ninefold.learn.loss.tokens import ids_of, predictors, select_tokens
+from ninefold.model.k3 import K3
 
 
 class MTPConfig(Config):
@@ -26,14 +23,6 @@ class MTPConfig(Config):
     """Weight of its cross-entropy beside the next token's; 0 leaves the layer out."""
 
 
-class MTPModel(LanguageModel, Protocol):
-    """A model with one multi-token layer."""
-
-    def mtp_hidden(self, hidden: Hidden, ids_T: Tensor, layout: DocLayout, /) -> Tensor:
-        """[T, D]: row t has read token t + 1 and predicts t + 2."""
-        ...
-
-
 def mtp_predictors(batch: Batch) -> NDArray[np.int64]:
     """[M] places t whose token t + 2 lies in the same document and is learned from."""
     learned = np.zeros(len(batch.ids), bool)
@@ -41,7 +30,7 @@ def mtp_predictors(batch: Batch) -> NDArray[np.int64]:
     return np.flatnonzero(learned & batch.layout.has(2))
 
 
-def language_loss(model: MTPModel, batch: Batch, config: MTPConfig) -> Loss:
+def language_loss(model: K3, batch: Batch, config: MTPConfig) -> Loss:
     """Σ −ln π(t + 1) + weight · Σ −ln π_MTP(t + 2), both over learned tokens; the next-token count divides both."""
     ids_T = ids_of(model, batch)
     hidden = model(ids_T, batch.layout)
@@ -51,15 +40,7 @@ def language_loss(model: MTPModel, batch: Batch, config: MTPConfig) -> Loss:
         return loss
     place_M = torch.from_numpy(mtp_predictors(batch)).to(ids_T.device)
     logits_MV = model.logits(model.mtp_hidden(hidden, ids_T, batch.layout)[place_M]).float()
-    nll_M = F.cross_entropy(logits_MV, ids_T[place_M + 2], reduction="none")
-    return Loss(
-        total=loss.total + config.weight * nll_M.sum(),
-        tokens=loss.tokens,
-        metrics=add_metrics(
-            [loss.metrics, {"mtp/loss": Mean.of(nll_M), "mtp/accuracy": Mean.of(_hits(logits_MV, ids_T, place_M))}]
-        ),
-    )
-
-
-def _hits(logits_MV: Tensor, ids_T: Tensor, place_M: Tensor) -> Tensor:
-    return logits_MV.argmax(-1) == ids_T[place_M + 2]
+    target_M = ids_T[place_M + 2]
+    nll_M = F.cross_entropy(logits_MV, target_M, reduction="none")
+    metrics = {"mtp/loss": Mean.of(nll_M), "mtp/accuracy": Mean.of(logits_MV.argmax(-1) == target_M)}
+    return Loss(total=loss.total + config.weight * nll_M.sum(), tokens=loss.tokens, metrics={**loss.metrics, **metrics})

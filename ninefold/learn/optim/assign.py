@@ -56,7 +56,7 @@ def k3_rules(config: K3Config) -> tuple[Rule, ...]:
         ),
         Rule(pattern=r"self_attn\.(q|k|v|g|q_b)_proj\.weight$", optimizer="muon", heads=heads),
         Rule(pattern=r"\.(o|q_a|f_a|f_b|b)_proj\.weight$|\.kv_a_proj_with_mqa\.weight$", optimizer="muon"),
-        Rule(pattern=r"(gate|up|down|eh)_proj\.weight$|\.experts\.(\d+\.)?w[123]", optimizer="muon"),
+        Rule(pattern=r"((gate|up|down|eh)_proj|fusion)\.weight$|\.experts\.(\d+\.)?w[123]", optimizer="muon"),
     )
 
 
