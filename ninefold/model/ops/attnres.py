@@ -36,6 +36,7 @@ def mix(sources: Sequence[Source], query_D: Tensor, norm_weight_D: Tensor) -> Te
     if len(sources) == 1:
         return values[0]
     key_D = query_D * norm_weight_D
+    assert all(v.shape == (len(values[0]), len(key_D)) for v in values)
     if native.usable(key_D, *values):
         return _MixNative.apply(sources[0].eps, key_D, *values)
     return mix_torch(sources, key_D)

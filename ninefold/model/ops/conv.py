@@ -26,6 +26,8 @@ def short_conv(x_TC: Tensor, weight_CW: Tensor, layout: DocLayout, initial_DWC: 
     channels, width = weight_CW.shape
     if initial_DWC is None:
         initial_DWC = x_TC.new_zeros(layout.documents, width - 1, channels)
+    assert x_TC.shape == (layout.tokens, channels)
+    assert initial_DWC.shape == (layout.documents, width - 1, channels)
     if width == NATIVE_WIDTH and native.usable(x_TC, weight_CW, initial_DWC):
         y_TC = _ConvNative.apply(x_TC, weight_CW, initial_DWC, layout)
     else:
@@ -41,6 +43,8 @@ def short_conv_step(x_BC: Tensor, weight_CW: Tensor, state_BWC: Tensor) -> Tenso
     """
     channels, width = weight_CW.shape
     window = torch.cat([state_BWC, x_BC[:, None]], 1)
+    assert x_TC.shape == (layout.tokens, channels)
+    assert initial_DWC.shape == (layout.documents, width - 1, channels)
     if width == NATIVE_WIDTH and native.usable(x_BC, weight_CW, state_BWC) and state_BWC.is_contiguous():
         y_BC, starts = x_BC.new_empty(x_BC.shape), torch.arange(len(x_BC) + 1)
         inputs = (x_BC.contiguous(), weight_CW.T.contiguous(), state_BWC, starts)

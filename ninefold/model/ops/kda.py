@@ -43,10 +43,14 @@ def kda(
     q is scaled and q, k are normalised by the caller; g is the log decay in [−5, 0]. Returns o_THV and final_DHKV.
     """
     inputs = (q_THK, k_THK, v_THV, g_THK, beta_TH)
+    _check_shapes(*inputs)
+    assert layout.tokens == len(q_THK)
     if not native.usable(*inputs):
         return kda_chunk(*inputs, layout, initial_DHKV)
+    state_shape = (layout.documents, *q_THK.shape[1:], v_THV.shape[-1])
     if initial_DHKV is None:
-        initial_DHKV = q_THK.new_zeros(layout.documents, *q_THK.shape[1:], v_THV.shape[-1])
+        initial_DHKV = q_THK.new_zeros(state_shape)
+    assert initial_DHKV.shape == state_shape
     return _KdaNative.apply(*inputs, initial_DHKV.float(), layout)
 
 
@@ -54,6 +58,8 @@ def kda(
 def kda_step(q_BHK: Tensor, k_BHK: Tensor, v_BHV: Tensor, g_BHK: Tensor, beta_BH: Tensor, state_BHKV: Tensor) -> Tensor:
     """One token for each of B sequences: moves `state_BHKV` on in place and returns o_BHV."""
     inputs = (q_BHK, k_BHK, v_BHV, g_BHK, beta_BH)
+    _check_shapes(*inputs)
+    assert state_BHKV.shape == (*q_BHK.shape, v_BHV.shape[-1])
     if not (native.usable(*inputs, state_BHKV) and state_BHKV.is_contiguous()):
         return kda_step_torch(*inputs, state_BHKV)
     o_BHV = torch.empty_like(v_BHV, memory_format=torch.contiguous_format)
@@ -70,6 +76,12 @@ def kda_step_torch(q_BHK: Tensor, k_BHK: Tensor, v_BHV: Tensor, g_BHK: Tensor, b
     write_BHV = beta_BH[..., None] * (v_BHV - read_BHV)
     state_BHKV.add_(k_BHK[..., None] * write_BHV[..., None, :])
     return (q_BHK[..., None, :] @ state_BHKV).squeeze(-2)
+
+
+def _check_shapes(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor) -> None:
+    """The kernels read raw memory: a mismatch must stop here."""
+    assert q.shape == k.shape == g.shape, f"q {q.shape}, k {k.shape}, g {g.shape} must be alike"
+    assert v.shape[:2] == beta.shape == q.shape[:2], f"v {v.shape} and beta {beta.shape} must go with q {q.shape}"
 
 
 class _KdaNative(torch.autograd.Function):

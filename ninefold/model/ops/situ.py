@@ -13,6 +13,7 @@ from ninefold.model.ops import native
 
 def situ_glu(gate: Tensor, up: Tensor, beta_gate: float = 4.0, beta_up: float = 25.0) -> Tensor:
     """β₁ tanh(g/β₁) σ(g) · β₂ tanh(u/β₂), elementwise; near 0 it is SwiGLU to first order."""
+    assert gate.shape == up.shape
     if native.usable(gate, up):
         return _SituNative.apply(gate, up, None, beta_gate, beta_up)
     return situ_glu_torch(gate, up, beta_gate, beta_up)
@@ -25,6 +26,8 @@ def weighted_situ_glu(
 
     Weight 0 means not routed: the work is skipped, the output is 0 and no gradient flows, not even to the weight.
     """
+    assert gate_TEF.shape == up_TEF.shape
+    assert weight_TE.shape == gate_TEF.shape[:-1]
     if native.usable(gate_TEF, up_TEF, weight_TE):
         return _SituNative.apply(gate_TEF, up_TEF, weight_TE, beta_gate, beta_up)
     return weighted_situ_glu_torch(gate_TEF, up_TEF, weight_TE, beta_gate, beta_up)
