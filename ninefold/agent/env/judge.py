@@ -21,6 +21,7 @@ from ninefold.core.errors import NinefoldError, VerifierError, boundary
 from ninefold.core.protocols import SandboxRuntime
 from ninefold.core.records import task_of
 from ninefold.core.types import Result
+from ninefold.sandbox.runtime import RuntimeKind, open_runtime
 
 Item = tuple[dict[str, Any], dict[str, Any]]
 """A task's record and the final state to be judged."""
@@ -29,8 +30,8 @@ Item = tuple[dict[str, Any], dict[str, Any]]
 class Judge:
     """Judges batches in forked children; a child that dies or overruns costs only the item that it was at."""
 
-    def __init__(self, isolation: str) -> None:
-        self._isolation = isolation
+    def __init__(self, isolation: RuntimeKind) -> None:
+        self._isolation: RuntimeKind = isolation
         self._runtime: SandboxRuntime | None = None
 
     def batch(self, items: Sequence[Item], seconds: float) -> list[Result]:
@@ -83,10 +84,8 @@ class Judge:
         return results
 
 
-def _open(isolation: str) -> SandboxRuntime:
-    from ninefold.sandbox import open_runtime  # here, since few judges need it
-
-    runtime = open_runtime(isolation)
+def _open(kind: RuntimeKind) -> SandboxRuntime:
+    runtime = open_runtime(kind)
     runtime.check()
     return runtime
 
@@ -136,7 +135,7 @@ def _plain(result: Result) -> list[Any]:
     return [result.status, result.score, result.detail]
 
 
-def main(isolation: str, descriptor: int) -> None:
+def main(isolation: RuntimeKind, descriptor: int) -> None:
     """Serve batches over the socket `descriptor` until its other end is closed."""
     judge = Judge(isolation)
     with socket.socket(fileno=descriptor) as peer, peer.makefile("rw") as stream:

@@ -17,6 +17,7 @@ import ninefold
 from ninefold.core.errors import VerifierError
 from ninefold.core.records import task_record
 from ninefold.core.types import Result, Task
+from ninefold.sandbox.runtime import RuntimeKind
 
 _START = """
 import sys
@@ -33,9 +34,9 @@ class FreshVerifier:
     as a context manager.
     """
 
-    def __init__(self, *, isolation: str = "namespace", seconds: float = 30.0) -> None:
+    def __init__(self, *, isolation: RuntimeKind = "namespace", seconds: float = 30.0) -> None:
         """`isolation` names the sandbox runtime for families that run candidate code; `seconds` bounds each verification."""
-        self._isolation = isolation
+        self._isolation: RuntimeKind = isolation
         self._seconds = seconds
         self._lock = Lock()
         self._judge: _Judge | None = None
@@ -85,7 +86,7 @@ class FreshVerifier:
 class _Judge:
     """The judge's process and the socket to it."""
 
-    def __init__(self, isolation: str) -> None:
+    def __init__(self, isolation: RuntimeKind) -> None:
         ours, theirs = socket.socketpair()
         # -I keeps the working directory, its modules and PYTHON* variables out of the judge.
         command = [sys.executable, "-I", "-c", _START, str(Path(ninefold.__file__).parents[1]), isolation, str(theirs.fileno())]
