@@ -6,7 +6,7 @@ L latent width, C = L + R cached channels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +16,9 @@ from torch import Tensor, nn
 from ninefold.core.layout import DocLayout
 from ninefold.model.config import K3Config
 from ninefold.model.norm import RMSNorm, rms_norm
+
+KeyValue = tuple[Tensor, Tensor]
+"""[T, H, Q] and [T, H, V]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,25 @@ class FusedMLA:
             self.record(q_DHSQ, k_DHSQ, self.scale)
         o_DHSV = F.scaled_dot_product_attention(q_DHSQ, k_DHSQ, v_DHSV, is_causal=True, scale=self.scale)
         return self._output(_unpad(o_DHSV, layout), gate)
+
+    def branched(self, x_TD: Tensor, layout: DocLayout, earlier: Sequence[KeyValue]) -> tuple[Tensor, KeyValue]:
+        """[T, D] of a draft's step: row t attends to the first step's rows up to t, and to row t of every later step.
+
+        `earlier` holds the keys and values of the steps before this one; those of this step come back.
+        """
+        q_THQ, entry_TC, gate = self._project(x_TD)
+        steps = [*earlier, self._expand(entry_TC)]
+        (k_DHSQ, v_DHSV), q_DHSQ = (_pad(t, layout) for t in steps[0]), _pad(q_THQ, layout)
+        past_DHSS = (q_DHSQ @ k_DHSQ.transpose(-1, -2)) * self.scale
+        future_SS = torch.ones(past_DHSS.shape[-2:], dtype=torch.bool, device=x_TD.device).triu(1)
+        past_THS = _unpad(past_DHSS.masked_fill(future_SS, float("-inf")), layout)
+        own_TH1 = [(q_THQ * k_THQ).sum(-1, keepdim=True) * self.scale for k_THQ, _ in steps[1:]]
+        weights_THX = torch.softmax(torch.cat([past_THS, *own_TH1], -1), -1)
+        past_THS, own_THX = weights_THX.split((past_THS.shape[-1], len(own_TH1)), -1)
+        o_THV = _unpad(_pad(past_THS, layout) @ v_DHSV, layout)
+        for n, (_, v_THV) in enumerate(steps[1:]):
+            o_THV = o_THV + own_THX[..., n : n + 1] * v_THV
+        return self._output(o_THV, gate), steps[-1]
 
     def extend(self, x_TD: Tensor, layout: DocLayout, cache_BSC: Tensor, rows_D: Tensor, starts_D: Tensor) -> Tensor:
         """[T, D] of continuations: document i goes on in cache row `rows_D[i]` after its first `starts_D[i]` tokens."""
