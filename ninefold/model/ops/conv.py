@@ -43,8 +43,7 @@ def short_conv_step(x_BC: Tensor, weight_CW: Tensor, state_BWC: Tensor) -> Tenso
     """
     channels, width = weight_CW.shape
     window = torch.cat([state_BWC, x_BC[:, None]], 1)
-    assert x_TC.shape == (layout.tokens, channels)
-    assert initial_DWC.shape == (layout.documents, width - 1, channels)
+    assert state_BWC.shape == (len(x_BC), width - 1, channels)
     if width == NATIVE_WIDTH and native.usable(x_BC, weight_CW, state_BWC) and state_BWC.is_contiguous():
         y_BC, starts = x_BC.new_empty(x_BC.shape), torch.arange(len(x_BC) + 1)
         inputs = (x_BC.contiguous(), weight_CW.T.contiguous(), state_BWC, starts)

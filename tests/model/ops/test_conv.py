@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ninefold.core.layout import DocLayout
+from ninefold.model.ops import native
 from ninefold.model.ops.conv import short_conv, short_conv_step
 from ninefold.model.ops.naive import short_conv_naive
 
@@ -88,4 +89,6 @@ def test_steps_equal_the_sequence() -> None:
     moving = state.clone()
     rows = [short_conv_step(x.view(3, 7, 5)[:, t], weight, moving) for t in range(7)]
     torch.testing.assert_close(torch.stack(rows, 1).flatten(0, 1), whole)
+    if native.status().available:
+        assert torch.equal(torch.stack(rows, 1).flatten(0, 1), whole)
     assert torch.equal(moving, final)
