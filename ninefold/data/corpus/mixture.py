@@ -60,6 +60,12 @@ def manifest(config: CorpusConfig, documents: Sequence[Document]) -> dict[str, A
     }
 
 
+def encoded(documents: Sequence[Document], encode: Encode) -> list[Sample]:
+    """Documents as token ids, each labelled `domain/split`."""
+    pairs = [(d, encode(d.text)) for d in documents]
+    return [Sample(ids=ids, mask=np.ones(len(ids), np.bool_), task=f"{d.domain}/{_split(d)}") for d, ids in pairs if len(ids)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture:
     """Draws training windows. Any batch can be made again from its step alone, so a resumed run needs no cursor."""
@@ -76,15 +82,15 @@ class Mixture:
     """Conversations in wire format."""
 
     @staticmethod
-    def of(config: CorpusConfig, documents: Sequence[Document], wire: Sequence[IntArray], encode: Encode) -> Mixture:
-        encoded = [(d, encode(d.text)) for d in documents]
-        train = {n: [ids for d, ids in encoded if d.domain == n and _split(d) == "train"] for n in TEXT_DOMAINS}
+    def of(config: CorpusConfig, documents: Sequence[Sample], wire: Sequence[IntArray], encode: Encode) -> Mixture:
+        """From encoded documents as `encoded` makes them."""
+        train = {n: [s.ids for s in documents if s.task == f"{n}/train"] for n in TEXT_DOMAINS}
         return Mixture(
             config=config,
             encode=encode,
             train={n: np.concatenate([np.zeros(0, np.int32), *parts]) for n, parts in train.items()},
             starts={n: np.cumsum([0, *map(len, parts)]) for n, parts in train.items()},
-            heldout={n: [ids for d, ids in encoded if d.domain == n and _split(d) == "heldout"] for n in TEXT_DOMAINS},
+            heldout={n: [s.ids for s in documents if s.task == f"{n}/heldout"] for n in TEXT_DOMAINS},
             wire=wire,
         )
 

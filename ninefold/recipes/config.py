@@ -1,0 +1,215 @@
+"""Everything a run is made of, as one validated configuration; a run's config.toml is a dump of it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ninefold.core.config import Config
+from ninefold.core.types import CELLS, Cell, Domain, Effort
+from ninefold.data.corpus.mixture import CorpusConfig
+from ninefold.learn.loss.policy import PolicyConfig
+
+
+class StepSizes(Config):
+    """Peak learning rates of a stage's two optimisers."""
+
+    muon: float
+    """Matrices; in units of the AdamW-matched update RMS rule 0.2·√max(rows, cols)."""
+    adamw: float
+    """Embeddings, head, norms, biases, router, scalars."""
+
+
+class TokenizerConfig(Config):
+    """Byte-level BPE trained on the corpus; the wire's fixed phrases are ids of their own."""
+
+    vocab_size: int = 640
+    document_characters: int = 1000
+    """Of each document, what merges are learned from."""
+
+
+class ContextStage(Config):
+    """One stage of the context curriculum."""
+
+    length: int
+    """Longest window in tokens."""
+    share: float
+    """Of the token budget."""
+
+
+class PretrainConfig(Config):
+    """Next-token prediction on the corpus, MTP trained along."""
+
+    tokens: int = 3_200_000
+    batch_tokens: int = 4096
+    stages: tuple[ContextStage, ...] = (
+        ContextStage(length=128, share=0.70),
+        ContextStage(length=192, share=0.15),
+        ContextStage(length=320, share=0.10),
+        ContextStage(length=512, share=0.05),
+    )
+    step_sizes: StepSizes = StepSizes(muon=0.01, adamw=3e-3)
+    floor: float = 0.05
+    """Final learning rate as a share of the peak."""
+    weight_decay: float = 0.01
+    mtp_weight: float = 0.1
+    wire_documents: int = 600
+    """Conversations on set-aside content, in wire format."""
+    decontaminate_tasks: int = 500
+    """Tasks per split and family that no document may hold."""
+    heldout_tokens: int = 8192
+    """Held-out text per domain behind the logged loss."""
+    evaluate_every: int = 100
+    save_every: int = 50
+
+
+class SftConfig(Config):
+    """Demonstrations in three effort styles, quantisation-aware."""
+
+    demonstrations: int = 12_000
+    slip: float = 0.2
+    """Share of demonstrations that hold a mistake, so that RL has something to mend."""
+    styles: dict[Effort, tuple[float, float, float]] = {
+        "low": (0.75, 0.20, 0.05),
+        "high": (0.25, 0.60, 0.15),
+        "max": (0.10, 0.20, 0.70),
+    }
+    """Stated effort → how often the demonstrator works in low, high, max style."""
+    weights: dict[Domain, float] = {"general": 0.36, "agents": 0.30, "coding": 0.34}
+    """Domain → share of the demonstrations."""
+    batch_tokens: tuple[int, ...] = (3500, 1800)
+    """Tokens a step, epoch by epoch: small batches teach more per token."""
+    step_sizes: StepSizes = StepSizes(muon=0.008, adamw=2e-3)
+    floor: float = 0.05
+    """Final learning rate as a share of the peak."""
+    save_every: int = 100
+
+
+class BudgetConfig(Config):
+    """b₀ and τ, measured on the cold-start model."""
+
+    tasks: int = 384
+    """Train tasks a cell that it is measured on; their correct samples are the re-warm data."""
+    quantiles: dict[Effort, float] = {"low": 0.65, "high": 0.75, "max": 0.86}
+    """τ of a cell is this quantile of T(y)/b₀(x) over the cold-start model's samples at that effort."""
+
+
+class RlConfig(Config):
+    """Reinforcement learning of one cell, the same for all nine."""
+
+    steps: int = 30
+    prompts: int = 32
+    """N"""
+    samples: int = 8
+    """K"""
+    lam: float = Field(default=0.9, gt=0, le=1)
+    """λ: generation pauses when this share of the active trajectories has completed."""
+    policy: PolicyConfig = PolicyConfig(low=-0.3, high=0.3, tau=0.01)
+    step_sizes: StepSizes = StepSizes(muon=0.002, adamw=3e-4)
+    warmup: float = 0.15
+    """Share of the steps."""
+    micro_tokens: int = 14_000
+    evaluate_every: int = 10
+    dev_tasks: int = 192
+    gate: float = 0.1
+    """No RL for a cell whose starting pass rate is below."""
+    rewarm_epochs: int = 4
+    """Passes over the cold-start model's correct samples within budget, before RL of high and low."""
+    rewarm_step_sizes: StepSizes = StepSizes(muon=0.004, adamw=1e-3)
+    rewarm_batch_tokens: int = 3000
+    drop_constant_outcomes: bool = False
+    """Leave out groups whose outcome and shaped reward are both constant."""
+
+
+class PoolConfig(Config):
+    """Second SFT, on the experts' pooled trajectories."""
+
+    rollouts: int = 256
+    """Per expert."""
+    only_correct: bool = True
+    """Keep trajectories that passed within budget, or all valid ones."""
+    epochs: int = 2
+    batch_tokens: int = 3500
+    step_sizes: StepSizes = StepSizes(muon=0.004, adamw=1e-3)
+    floor: float = 0.05
+    """Final learning rate as a share of the peak."""
+    save_every: int = 100
+
+
+class MopdConfig(Config):
+    """Multi-teacher on-policy distillation."""
+
+    steps: int = 30
+    rollouts: int = 288
+    """Per step, over all cells."""
+    form: str = Field(default="sampled", pattern="^(sampled|full)$")
+    """`sampled`: the report's clipped log-ratio as a per-token advantage; `full`: full-vocabulary reverse KL."""
+    clip: float = 5.0
+    """R_max"""
+    policy: PolicyConfig = PolicyConfig(low=-0.3, high=0.3, tau=0.01)
+    step_sizes: StepSizes = StepSizes(muon=0.003, adamw=5e-4)
+    warmup: float = 0.15
+    """Share of the steps."""
+    floor: float = 0.1
+    micro_tokens: int = 14_000
+    compare: bool = False
+    """Train the other form too, for the report."""
+    save_every: int = 10
+
+
+class DraftConfig(Config):
+    """EAGLE-3-style draft from the MTP layer."""
+
+    rollouts: int = 512
+    """Of the student, over all cells: what the draft is trained on."""
+    steps: int = 160
+    unroll: int = 7
+    batch_tokens: int = 3000
+    step_sizes: StepSizes = StepSizes(muon=0.004, adamw=1e-3)
+    save_every: int = 40
+
+
+class EvaluateConfig(Config):
+    """Held-out tasks, the same for every model."""
+
+    tasks: int = 128
+    """Per cell."""
+    seed: int = 0
+    draft_tasks: int = 16
+    """Per cell, for the acceptance of the draft."""
+
+
+class Recipe(Config):
+    """A whole run."""
+
+    preset: str = "nano"
+    seed: int = 0
+    families: dict[Domain, dict[str, tuple[int, ...]]] = {
+        "general": {"arithmetic": (0,)},
+        "agents": {"assistant": (0,)},
+        "coding": {"expression": (0,)},
+    }
+    """Domain → family → levels trained and evaluated on."""
+    workers: int = Field(default=2, ge=1)
+    """Processes, one thread each."""
+    deterministic: bool = False
+    """One process: a run that is killed and resumed ends in bit-identical weights."""
+    quantize: bool = True
+    """Routed experts in MXFP4, their inputs in MXFP8, from SFT on."""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    corpus: CorpusConfig = CorpusConfig()
+    pretrain: PretrainConfig = PretrainConfig()
+    sft: SftConfig = SftConfig()
+    budgets: BudgetConfig = BudgetConfig()
+    rl: RlConfig = RlConfig()
+    pool: PoolConfig = PoolConfig()
+    mopd: MopdConfig = MopdConfig()
+    draft: DraftConfig = DraftConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
+
+    @property
+    def processes(self) -> int:
+        return 1 if self.deterministic else self.workers
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return tuple(cell for cell in CELLS if cell[0] in self.families)

@@ -1,0 +1,131 @@
+"""What every stage of a run works with: tokenizer, chat format, families, sandbox, verifier, models, engines, tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from ninefold.agent import env
+from ninefold.agent.env.verify import FreshVerifier
+from ninefold.chat.tokenizer import Tokenizer
+from ninefold.chat.xtml import Xtml
+from ninefold.core.errors import SandboxUnavailable
+from ninefold.core.protocols import Family, SandboxRuntime
+from ninefold.core.seeds import rng_of, seed_of
+from ninefold.core.store import Run, is_complete, read_json
+from ninefold.core.types import Budget, Cell, Domain, Effort, Split, Task, Trajectory
+from ninefold.engine.native import NativeEngine
+from ninefold.model.checkpoint import load_model, save_model
+from ninefold.model.k3 import K3
+from ninefold.recipes.config import Recipe
+from ninefold.rollout.play import lineup, play
+from ninefold.rollout.scene import Scene
+from ninefold.sandbox.runtime import open_runtime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kit:
+    """The tools of one run in one process; built from the run's folder, so that any process can have its own."""
+
+    recipe: Recipe
+    run: Run
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process gets the run and makes its own tools."""
+        return partial(Kit, recipe=self.recipe, run=self.run), ()
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer.load(self.run.stage("corpus") / "tokenizer.json")
+
+    @cached_property
+    def chat(self) -> Xtml:
+        return Xtml(self.tokenizer)
+
+    @cached_property
+    def families(self) -> dict[str, Family]:
+        return {name: env.family(name) for levels in self.recipe.families.values() for name in levels}
+
+    @cached_property
+    def runtime(self) -> SandboxRuntime | None:
+        """The sandbox runtime, where any family of this run needs one."""
+        if not any(family.isolated for family in self.families.values()):
+            return None
+        runtime = open_runtime("namespace")
+        runtime.check()
+        return runtime
+
+    @cached_property
+    def scene(self) -> Scene:
+        """What episodes are played in: each group under one of the harness presets."""
+        return Scene(chat=self.chat, families=self.families, verify=FreshVerifier(), runtime=self.runtime)
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """The run's cells; without those whose tasks this machine cannot isolate."""
+        return tuple(cell for cell in self.recipe.cells if cell[0] not in self.left_out)
+
+    @property
+    def domains(self) -> tuple[Domain, ...]:
+        """The domains of this run's cells."""
+        return tuple(dict.fromkeys(domain for domain, _ in self.cells))
+
+    @cached_property
+    def left_out(self) -> dict[Domain, str]:
+        """Domain → why it is left out of this run: its tasks run untrusted code and this machine cannot isolate."""
+        families = self.recipe.families
+        isolated: set[Domain] = {d for d in families if any(env.family(name).isolated for name in families[d])}
+        if not isolated:
+            return {}
+        try:
+            with_runtime = open_runtime("namespace")
+            with_runtime.check()
+            with_runtime.close()
+        except SandboxUnavailable as error:
+            return {domain: str(error) for domain in isolated}
+        return {}
+
+    def tasks(self, domain: Domain, split: Split, count: int, *names: object) -> list[Task]:
+        """`count` tasks of a domain's families and levels, fixed by split and `names`; with budgets once they are measured."""
+        return [self.task(domain, split, i, *names) for i in range(count)]
+
+    def task(self, domain: Domain, split: Split, index: int, *names: object) -> Task:
+        """The `index`-th task of the stream that `names` fix."""
+        rng = rng_of("task", domain, split, *names, index)
+        kinds = [(family, level) for family, levels in self.recipe.families[domain].items() for level in levels]
+        family, level = kinds[index % len(kinds)]
+        task = self.families[family].generate(split, level, rng.getrandbits(48))
+        return replace(task, budget=self.budgets.get(task.shape)) if self.budgets else task
+
+    @cached_property
+    def budgets(self) -> dict[str, Budget]:
+        """Task shape → b₀; empty before they are measured."""
+        folder = self.run.stage("budgets")
+        if not is_complete(folder):
+            return {}
+        return {shape: Budget(**fields) for shape, fields in read_json(folder / "budgets.json").items()}
+
+    def play(self, model: K3, tasks: Sequence[Task], effort: Effort, name: str) -> list[Trajectory]:
+        """The model's attempts at the tasks, one each, in order; `name` seeds them."""
+        slots = lineup([(task, effort) for task in tasks], seed=seed_of(self.recipe.seed, name), name=f"{name}/")
+        return play(slots, engine=self.engine(model), scene=self.scene)
+
+    def engine(self, model: K3) -> NativeEngine:
+        return NativeEngine(model, stop_ids=self.chat.stop_ids)
+
+    def load(self, *stage: str) -> K3:
+        """The model that a stage left; quantisation-aware from SFT on."""
+        model = load_model(self.run.stage(*stage) / "model")
+        model.quantize(self.recipe.quantize and stage[0] != "pretrain")
+        return model
+
+    def save(self, model: K3, folder: Path) -> None:
+        """Leave a model in a stage's folder."""
+        save_model(model, folder / "model")
+
+    def controls(self) -> dict[str, Any]:
+        """Values changed while the run goes on."""
+        return read_json(self.run.controls) if self.run.controls.exists() else {}

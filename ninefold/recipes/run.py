@@ -1,0 +1,107 @@
+"""A whole run: stages in order, each complete or absent, so that the same call goes on where it was cut off."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ninefold import __version__
+from ninefold.core.config import to_toml
+from ninefold.core.store import Run, is_complete, write_atomic
+from ninefold.core.types import EFFORTS
+from ninefold.learn.parallel import run_parallel
+from ninefold.recipes.budgets import measure_budgets
+from ninefold.recipes.config import Recipe
+from ninefold.recipes.evaluate import evaluate, other_form
+from ninefold.recipes.jobs import Job, run_jobs
+from ninefold.recipes.kit import Kit
+from ninefold.recipes.mopd import average_weights, distill
+from ninefold.recipes.pool import pool
+from ninefold.recipes.pretrain import build_corpus, pretrain
+from ninefold.recipes.rl import PREVIOUS, train_expert
+from ninefold.recipes.sft import demonstrate, second_sft, sft
+from ninefold.recipes.training import finish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One step of a run: the folder of that name is complete once `call` has returned."""
+
+    name: str
+    call: Callable[[Kit], None]
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage(name="corpus", call=build_corpus),
+    Stage(name="pretrain", call=lambda kit: run_parallel(pretrain, kit.recipe.processes, kit)),
+    Stage(name="demonstrations", call=demonstrate),
+    Stage(name="sft", call=lambda kit: run_parallel(sft, kit.recipe.processes, kit)),
+    Stage(name="budgets", call=measure_budgets),
+    Stage(name="rl", call=lambda kit: train_experts(kit)),
+    Stage(name="pool", call=pool),
+    Stage(name="pooled", call=lambda kit: run_parallel(second_sft, kit.recipe.processes, kit)),
+    Stage(name="mopd", call=lambda kit: run_parallel(distill, kit.recipe.processes, kit, "mopd", kit.recipe.mopd.form)),
+    Stage(name="compare", call=lambda kit: compare(kit)),
+    Stage(name="evaluate", call=evaluate),
+)
+
+
+def train_experts(kit: Kit) -> None:
+    """Stage `rl`: the nine cells, side by side as far as each one's chain allows."""
+    jobs = [
+        Job(
+            name="/".join(cell),
+            call=train_expert,
+            arguments=(kit, cell),
+            after=(f"{cell[0]}/{PREVIOUS[cell[1]]}",) if cell[1] in PREVIOUS else (),
+        )
+        for effort in reversed(EFFORTS)
+        for cell in kit.cells
+        if cell[1] == effort
+    ]
+    results = run_jobs(jobs, kit.recipe.processes)
+    finish(kit.run.stage("rl"), {"fell_back": [name for name, r in results.items() if r["fell_back"]]})
+
+
+def compare(kit: Kit) -> None:
+    """Stage `compare`: the baselines that the student is shown beside."""
+    average_weights(kit)
+    if kit.recipe.mopd.compare:
+        form = "full" if kit.recipe.mopd.form == "sampled" else "sampled"
+        run_parallel(distill, kit.recipe.processes, kit, other_form(kit), form)
+    finish(kit.run.stage("compare"))
+
+
+def run_recipe(recipe: Recipe, run: Run, *, until: str | None = None) -> None:
+    """All stages that are not complete, in order; stops behind the stage `until` where one is named."""
+    with run.locked():
+        write_atomic(run.config, to_toml(recipe))
+        kit = Kit(recipe=recipe, run=run)
+        emit = run.log()
+        emit("run.start", version=__version__, recipe=recipe.model_dump(mode="json"), stages=[s.name for s in STAGES])
+        for domain, reason in kit.left_out.items():
+            emit("note", text=f"{domain} is left out of this run: {reason}")
+        for stage in STAGES:
+            if not is_complete(run.stage(stage.name)):
+                emit("stage.start", stage=stage.name)
+                begun, used = time.monotonic(), cpu_seconds()
+                stage.call(kit)
+                emit(
+                    "stage.finish", stage=stage.name, wall=time.monotonic() - begun, cpu=cpu_seconds() - used, peak_mb=peak_mb()
+                )
+            if stage.name == until:
+                break
+        emit("run.finish")
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and of its children that have ended."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def peak_mb() -> float:
+    """Largest resident set of any one process so far, in MB."""
+    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024

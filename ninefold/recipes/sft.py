@@ -1,0 +1,98 @@
+"""Supervised fine-tuning: on demonstrations in three effort styles first, on the experts' pooled trajectories later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ninefold.core.types import Batch, Sample
+from ninefold.data.samples import read_samples, write_samples
+from ninefold.learn.batch import micro_batches, shards, shuffled_batches
+from ninefold.learn.loss.sft import sft_loss
+from ninefold.learn.optim.schedule import ScheduleConfig
+from ninefold.learn.parallel import World
+from ninefold.learn.trainer import Trainer
+from ninefold.model.k3 import K3
+from ninefold.recipes.config import StepSizes
+from ninefold.recipes.demonstrate import demonstrations
+from ninefold.recipes.jobs import Job, run_jobs
+from ninefold.recipes.kit import Kit
+from ninefold.recipes.training import finish, train, trainer_config
+
+CHUNK = 1000
+"""Demonstrations made by one job."""
+
+
+def demonstrate(kit: Kit) -> None:
+    """Stage `demonstrations`: samples.npz, made side by side in chunks."""
+    stage, config = kit.run.stage("demonstrations"), kit.recipe.sft
+    emit = kit.run.log(stage="demonstrations")
+    total = sum(config.weights[domain] for domain in kit.domains)
+    jobs: list[Job] = []
+    for domain in kit.domains:
+        count = round(config.demonstrations * config.weights[domain] / total)
+        jobs += [
+            Job(
+                name=f"{domain}/{first}",
+                call=demonstrations,
+                arguments=(kit, domain, "train", first, min(CHUNK, count - first)),
+            )
+            for first in range(0, count, CHUNK)
+        ]
+    samples = [sample for made in run_jobs(jobs, kit.recipe.processes).values() for sample in made]
+    write_samples(stage / "samples.npz", samples)
+    emit("samples", rows=len(samples), tokens=sum(len(s.ids) for s in samples), learned=sum(int(s.mask.sum()) for s in samples))
+    finish(stage)
+
+
+def sft(world: World, kit: Kit) -> None:
+    """Stage `sft`, on every rank: the pre-trained model learns the demonstrations, quantisation-aware."""
+    config = kit.recipe.sft
+    samples = read_samples(kit.run.stage("demonstrations") / "samples.npz")
+    model = kit.load("pretrain")
+    model.quantize(kit.recipe.quantize)
+    fit(world, kit, model, samples, "sft", config.batch_tokens, config.step_sizes, config.floor, config.save_every)
+
+
+def second_sft(world: World, kit: Kit) -> None:
+    """Stage `pooled`, on every rank: the SFT model learns the pooled trajectories; this is the student before MOPD."""
+    config = kit.recipe.pool
+    samples = read_samples(kit.run.stage("pool") / "samples.npz")
+    fit(
+        world, kit, kit.load("sft"), samples, "pooled", (config.batch_tokens,) * config.epochs, config.step_sizes,
+        floor=config.floor, save_every=config.save_every,
+    )  # fmt: skip
+
+
+def fit(
+    world: World,
+    kit: Kit,
+    model: K3,
+    samples: Sequence[Sample],
+    name: str,
+    batch_tokens: Sequence[int],
+    sizes: StepSizes,
+    floor: float,
+    save_every: int,
+) -> None:
+    """One epoch per entry of `batch_tokens`, each with steps of about that many tokens."""
+    stage, emit = kit.run.stage(name), kit.run.log(stage=name)
+    plan = plan_epochs(samples, batch_tokens, kit.recipe.seed)
+    schedule = ScheduleConfig(kind="cosine", warmup=0.02, floor=floor)
+    trainer = Trainer(model, trainer_config(sizes, len(plan), schedule), world=world)
+
+    def batches(step: int) -> list[Batch]:
+        return micro_batches(shards(plan[step], world.size)[world.rank], 4 * max(batch_tokens))
+
+    train(trainer, stage, batches, sft_loss, emit, save_every=save_every)
+    if world.rank == 0:
+        kit.save(model, stage)
+        finish(stage, {"steps": len(plan), "tokens": sum(len(s.ids) for step in plan for s in step)})
+
+
+def plan_epochs(samples: Sequence[Sample], batch_tokens: Sequence[int], seed: int) -> list[list[Sample]]:
+    """The samples of each optimiser step over all epochs."""
+    return [
+        step
+        for epoch, tokens in enumerate(batch_tokens)
+        for step in shuffled_batches(samples, tokens, seed=seed * 1000 + epoch)
+    ]

@@ -1,0 +1,63 @@
+"""Whole runs by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ninefold.core.errors import UserError
+from ninefold.recipes.config import (
+    BudgetConfig,
+    DraftConfig,
+    EvaluateConfig,
+    MopdConfig,
+    PoolConfig,
+    PretrainConfig,
+    Recipe,
+    RlConfig,
+    SftConfig,
+)
+
+
+def nano() -> Recipe:
+    """The whole recipe on a laptop CPU in about twenty minutes: one family per domain, nine experts, one student."""
+    return Recipe()
+
+
+def wide() -> Recipe:
+    """All families, longer stages: up to two hours of CPU time."""
+    return Recipe(
+        families={
+            "general": {"arithmetic": (0,), "passage": (0,), "search": (0,), "gym": (0,)},
+            "agents": {"assistant": (0, 1), "research": (0,)},
+            "coding": {"expression": (0, 1), "repair": (0,)},
+        },
+        pretrain=PretrainConfig(tokens=6_000_000),
+        sft=SftConfig(demonstrations=30_000),
+        rl=RlConfig(steps=60),
+    )
+
+
+def smoke() -> Recipe:
+    """Every stage in a few steps with a tiny model: for tests of the machinery, not of learning."""
+    return Recipe(
+        preset="tiny",
+        workers=1,
+        pretrain=PretrainConfig(tokens=24_576, batch_tokens=2048, wire_documents=24, decontaminate_tasks=20, evaluate_every=6),
+        sft=SftConfig(demonstrations=90, save_every=2),
+        budgets=BudgetConfig(tasks=6),
+        rl=RlConfig(steps=2, prompts=2, samples=2, evaluate_every=1, dev_tasks=4, gate=0.0, rewarm_epochs=1),
+        pool=PoolConfig(rollouts=4, only_correct=False, epochs=1, save_every=1),
+        mopd=MopdConfig(steps=2, rollouts=18, save_every=1),
+        draft=DraftConfig(rollouts=18, steps=2, save_every=1),
+        evaluate=EvaluateConfig(tasks=4, draft_tasks=1),
+    )
+
+
+RECIPES: dict[str, Callable[[], Recipe]] = {"nano": nano, "wide": wide, "smoke": smoke}
+
+
+def recipe(name: str) -> Recipe:
+    """The recipe of that name, with its defaults."""
+    if name not in RECIPES:
+        raise UserError(f"no recipe {name!r}; there are {', '.join(RECIPES)} (see `ninefold recipes`)")
+    return RECIPES[name]()
