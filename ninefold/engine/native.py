@@ -182,10 +182,7 @@ class NativeEngine:
         place = table.known[ready]
         table.tokens[ready, place], table.logprobs[ready, place] = tokens, logprobs
         table.known[ready] += 1
-        stopped = self._stops[tokens]
-        ended = stopped | (table.known[ready] >= table.limit[ready])
-        for row, stop in zip(ready[ended].tolist(), stopped[ended].tolist()):
-            self._finish(row, "stop" if stop else "length")
+        self._end(ready)
 
     def _sample(self, final_ND: torch.Tensor, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """The rows' next tokens, and their log-probabilities at temperature 1 before any grammar."""
@@ -211,18 +208,25 @@ class NativeEngine:
 
     # Endings.
 
+    def _end(self, rows: Rows) -> None:
+        """Finish those of `rows` whose last token stops them or was their last allowed."""
+        table = self._table
+        stopped = self._stops[table.tokens[rows, table.known[rows] - 1]]
+        ended = stopped | (table.known[rows] >= table.limit[rows])
+        for row, stop in zip(rows[ended].tolist(), stopped[ended].tolist()):
+            self._finish(row, "stop" if stop else "length")
+
     def _finish(self, row: int, reason: FinishReason) -> None:
-        request, ids, logprobs = self._table.finish(row)
-        self._complete(request, ids, logprobs, reason)
+        self._complete(self._table.finish(row, reason, self._version))
 
     def _reject(self, request: Request, reason: FinishReason) -> None:
-        self._complete(request, np.zeros(0, np.int32), np.zeros(0, np.float32), reason)
+        none = np.zeros(0, np.float32)
+        ids = none.astype(np.int32)
+        self._complete(Completion(request=request.id, ids=ids, logprobs=none, policy_version=self._version, finish=reason))
 
-    def _complete(self, request: Request, ids: np.ndarray, logprobs: np.ndarray, reason: FinishReason) -> None:
-        self._ids.remove(request.id)
-        self._done.append(
-            Completion(request=request.id, ids=ids, logprobs=logprobs, policy_version=self._version, finish=reason)
-        )
+    def _complete(self, completion: Completion) -> None:
+        self._ids.remove(completion.request)
+        self._done.append(completion)
 
     def _flush(self) -> list[Completion]:
         done, self._done = self._done, []

@@ -10,8 +10,8 @@ from collections import OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from ninefold.core.protocols import Request
-from ninefold.core.types import IntArray
+from ninefold.core.protocols import Completion, Request
+from ninefold.core.types import FinishReason, IntArray
 
 
 class RowTable:
@@ -28,6 +28,9 @@ class RowTable:
         """[R] tokens that the running request came with."""
         self.limit = np.zeros(rows, np.int64)
         """[R] the request ends when this many tokens are known."""
+        self.drafted = np.zeros(rows, np.int64)
+        """[R] tokens proposed by a draft in the running request."""
+        self.accepted = np.zeros(rows, np.int64)
         self.seed = np.zeros(rows, np.uint64)
         self.temperature = np.ones(rows)
         self.top_p = np.ones(rows)
@@ -72,19 +75,28 @@ class RowTable:
         self.tokens[row, :n] = request.ids
         self.known[row] = self.prompt[row] = n
         self.limit[row] = min(n + request.max_new, capacity)
+        self.drafted[row] = self.accepted[row] = 0
         self.seed[row] = np.uint64(request.seed & (2**64 - 1))
         self.temperature[row], self.top_p[row] = request.temperature, request.top_p
         self.constrained[row] = request.allowed is not None
         self.request[row], self.active[row] = request, True
         self._row.move_to_end(request.session)
 
-    def finish(self, row: int) -> tuple[Request, IntArray, NDArray[np.float32]]:
-        """End the row's request: (request, sampled ids, their log-probabilities). The session stays."""
+    def finish(self, row: int, reason: FinishReason, version: int) -> Completion:
+        """End the row's request. The session stays."""
         request = self.request[row]
         assert request is not None, f"row {row} runs no request"
-        new = slice(int(self.prompt[row]), int(self.known[row]))
         self.request[row], self.active[row] = None, False
-        return request, self.tokens[row, new].astype(np.int32), self.logprobs[row, new].copy()
+        new = slice(int(self.prompt[row]), int(self.known[row]))
+        return Completion(
+            request=request.id,
+            ids=self.tokens[row, new].astype(np.int32),
+            logprobs=self.logprobs[row, new].copy(),
+            policy_version=version,
+            finish=reason,
+            drafted=int(self.drafted[row]),
+            accepted=int(self.accepted[row]),
+        )
 
     def drop(self, session: str) -> None:
         """Forget an idle session, if it is there."""
@@ -105,7 +117,9 @@ class RowTable:
         width = int(self.known[both].max(initial=0))
         for array in (self.tokens[:, :width], self.logprobs[:, :width]):
             array[crossed] = array[both]
-        for array in (self.known, self.prompt, self.limit, self.seed, self.temperature, self.top_p):
+        for array in (self.known, self.prompt, self.limit, self.drafted, self.accepted):
+            array[crossed] = array[both]
+        for array in (self.seed, self.temperature, self.top_p):
             array[crossed] = array[both]
         for array in (self.constrained, self.active, self._free):
             array[crossed] = array[both]

@@ -7,7 +7,7 @@ Shapes: B rows, S capacity in tokens, T packed tokens, D documents of a layout, 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from torch import Tensor
 from ninefold.core.layout import DocLayout
 from ninefold.model.k3 import K3, FusedK3, Hidden
 from ninefold.model.kda import FusedKDA, KDAState
+from ninefold.model.layer import FusedLayer
 from ninefold.model.mla import FusedMLA
 
 Rows = NDArray[np.int64]
@@ -27,12 +28,12 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """What B rows remember: a fixed-size state per KDA layer, an entry per token per MLA layer."""
+    """What B rows remember, by layer number."""
 
-    kda: Mapping[int, KDAState]
-    """Layer → [B, …] states."""
-    mla: Mapping[int, Tensor]
-    """Layer → [B, S, C] entries."""
+    states: Mapping[int, tuple[Tensor, ...]]
+    """[B, …] of fixed size: a KDA layer's convolution inputs and delta memory."""
+    entries: Mapping[int, Tensor]
+    """[B, S, C] one entry a token: an MLA layer's latents."""
     lengths: NDArray[np.int64]
     """[B] tokens that each row has taken in."""
 
@@ -41,13 +42,13 @@ class Cache:
         return len(self.lengths)
 
     def copy(self, source: Rows, target: Rows) -> None:
-        """Row `source[i]` over row `target[i]`; a source may stand several times, and no target may be a source."""
+        """Row `source[i]` over row `target[i]`, all at once; a source may stand several times, a target once."""
         longest = int(self.lengths[source].max(initial=0))
         take, put = torch.from_numpy(source), torch.from_numpy(target)
-        for state in self.kda.values():
+        for state in self.states.values():
             for part in state:
                 part[put] = part[take]
-        for entries in self.mla.values():
+        for entries in self.entries.values():
             entries[put, :longest] = entries[take, :longest]
         self.lengths[target] = self.lengths[source]
 
@@ -59,10 +60,35 @@ class Cache:
     def clear(self, rows: Rows) -> None:
         """Empty rows: nothing of what they held can be read again."""
         index = torch.from_numpy(rows)
-        for state in self.kda.values():
+        for state in self.states.values():
             for part in state:
                 part[index] = 0
         self.lengths[rows] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A continuation that the cache has not taken in yet: its speculated end may be dropped (spec 01, replay)."""
+
+    hidden: Hidden
+    """Of all its tokens."""
+    layout: DocLayout
+    rows: Rows
+    inputs: Mapping[int, Tensor]
+    """KDA layer → [T, D] what it read."""
+    layers: Sequence[FusedLayer]
+    cache: Cache
+
+    @torch.no_grad()
+    def keep(self, counts: NDArray[np.int64]) -> None:
+        """Take in the first `counts[i]` ≥ 1 tokens of each document: states are rebuilt from what the layers read."""
+        kept_T = torch.from_numpy(self.layout.position < counts[self.layout.document])
+        layout = DocLayout.of(counts.tolist())
+        for n, x_TD in self.inputs.items():
+            attention = self.layers[n].attention
+            assert isinstance(attention, FusedKDA)
+            _continue_kda(attention, x_TD[kept_T], layout, self.cache.states[n], torch.from_numpy(self.rows))
+        self.cache.lengths[self.rows] += counts
 
 
 class Decoder:
@@ -80,43 +106,52 @@ class Decoder:
         kda = [n for n in range(c.num_hidden_layers) if not c.is_full_attention(n)]
         conv = (rows, c.short_conv_kernel_size - 1, 3 * heads * width)
         return Cache(
-            kda={n: KDAState(torch.zeros(conv), torch.zeros(rows, heads, width, width)) for n in kda},
-            mla={n: torch.zeros(rows, capacity, c.kv_lora_rank + c.qk_rope_head_dim) for n in c.full_attn_layers},
+            states={n: KDAState(torch.zeros(conv), torch.zeros(rows, heads, width, width)) for n in kda},
+            entries={n: torch.zeros(rows, capacity, c.kv_lora_rank + c.qk_rope_head_dim) for n in c.full_attn_layers},
             lengths=np.zeros(rows, np.int64),
         )
 
     @torch.no_grad()
     def extend(self, ids_T: Tensor, layout: DocLayout, cache: Cache, rows: Rows) -> Hidden:
         """Document i goes on in cache row `rows[i]`, which may be empty; hidden states of all new tokens."""
-        starts = cache.lengths[rows]
-        index, starts_D = torch.from_numpy(rows), torch.from_numpy(starts)
+        index, starts_D = torch.from_numpy(rows), torch.from_numpy(cache.lengths[rows])
 
         def attend(n: int, attention: FusedKDA | FusedMLA, x_TD: Tensor) -> Tensor:
             if isinstance(attention, FusedMLA):
-                return attention.extend(x_TD, layout, cache.mla[n], index, starts_D)
-            held = cache.kda[n]
-            y_TD, after = attention.packed(x_TD, layout, KDAState(held.conv_DWC[index], held.delta_DHKV[index]))
-            held.conv_DWC[index] = after.conv_DWC
-            held.delta_DHKV[index] = after.delta_DHKV
-            return y_TD
+                return attention.extend(x_TD, layout, cache.entries[n], index, starts_D)
+            return _continue_kda(attention, x_TD, layout, cache.states[n], index)
 
         hidden = self._model.run(ids_T, attend)
-        cache.lengths[rows] = starts + layout.lengths
+        cache.lengths[rows] += layout.lengths
         return hidden
+
+    @torch.no_grad()
+    def attempt(self, ids_T: Tensor, layout: DocLayout, cache: Cache, rows: Rows) -> Trial:
+        """`extend` that leaves the rows where they are until `Trial.keep` says how far each goes."""
+        index, starts_D = torch.from_numpy(rows), torch.from_numpy(cache.lengths[rows])
+        inputs: dict[int, Tensor] = {}
+
+        def attend(n: int, attention: FusedKDA | FusedMLA, x_TD: Tensor) -> Tensor:
+            if isinstance(attention, FusedMLA):
+                return attention.extend(x_TD, layout, cache.entries[n], index, starts_D)
+            inputs[n] = x_TD
+            conv, delta = cache.states[n]
+            return attention.packed(x_TD, layout, KDAState(conv[index], delta[index]))[0]
+
+        hidden = self._model.run(ids_T, attend)
+        return Trial(hidden=hidden, layout=layout, rows=rows, inputs=inputs, layers=self._model.layers, cache=cache)
 
     @torch.no_grad()
     def step(self, ids_B: Tensor, cache: Cache) -> Hidden:
         """One token for each of the first `len(ids_B)` rows of the cache."""
         count = len(ids_B)
-        lengths = cache.lengths[:count]
-        places = torch.from_numpy(lengths.copy())
-        hidden_BS = torch.arange(int(lengths.max()) + 1) > places[:, None]
+        places, hidden_BS = step_mask(cache.lengths[:count])
 
         def attend(n: int, attention: FusedKDA | FusedMLA, x_BD: Tensor) -> Tensor:
             if isinstance(attention, FusedMLA):
-                return attention.step(x_BD, cache.mla[n][:count], places, hidden_BS)
-            held = cache.kda[n]
-            return attention.step(x_BD, KDAState(held.conv_DWC[:count], held.delta_DHKV[:count]))
+                return attention.step(x_BD, cache.entries[n][:count], places, hidden_BS)
+            conv, delta = cache.states[n]
+            return attention.step(x_BD, KDAState(conv[:count], delta[:count]))
 
         hidden = self._model.run(ids_B, attend)
         cache.lengths[:count] += 1
@@ -126,3 +161,18 @@ class Decoder:
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """[N, V]"""
         return F.linear(hidden_ND, self._model.head_VD)
+
+
+def step_mask(places: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    """For rows whose next token goes to `places`: these as a tensor [B], and [B, S] True where a row may not look."""
+    places_B = torch.from_numpy(places.copy())
+    return places_B, torch.arange(int(places.max()) + 1) > places_B[:, None]
+
+
+def _continue_kda(attention: FusedKDA, x_TD: Tensor, layout: DocLayout, state: tuple[Tensor, ...], rows_D: Tensor) -> Tensor:
+    """[T, D] of documents that go on from `rows_D` of the layer's states, which move on with them."""
+    conv, delta = state
+    y_TD, after = attention.packed(x_TD, layout, KDAState(conv[rows_D], delta[rows_D]))
+    conv[rows_D] = after.conv_DWC
+    delta[rows_D] = after.delta_DHKV
+    return y_TD

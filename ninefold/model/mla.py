@@ -44,6 +44,10 @@ class FusedMLA:
     def scale(self) -> float:
         return (self.key_up_HNL.shape[1] + self.rope) ** -0.5
 
+    def entry(self, x_ND: Tensor) -> Tensor:
+        """[N, C] what these tokens leave in a cache."""
+        return self._project(x_ND)[1]
+
     def packed(self, x_TD: Tensor, layout: DocLayout) -> Tensor:
         """[T, D] of whole documents."""
         q_THQ, entry_TC, gate = self._project(x_TD)
