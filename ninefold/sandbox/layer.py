@@ -39,15 +39,19 @@ class Layer:
             self._folder = -1
 
     def read(self, path: str) -> bytes:
-        """Raises FileNotFoundError, also where a link leads out of the layer or something other than a file stands."""
+        """Raises FileNotFoundError, also where a link leads out of the layer or no file that can be read stands there."""
+        path = layer_path(path)
         with self._access(path):
-            fd = linux.open_beneath(self._folder, layer_path(path), _READ)
+            try:
+                fd = linux.open_beneath(self._folder, path, _READ)
+            except OSError as error:
+                raise FileNotFoundError(errno.ENOENT, f"no file of the sandbox ({error.strerror})", path) from error
             return self._content(fd, path)
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """Parents are made. Raises UserError where the path is unusable, SandboxError where the layer is full."""
+        """Parents are made. Raises UserError where the path is unusable or the layer is full."""
+        path = layer_path(path)
         with self._access(path):
-            path = layer_path(path)
             self._make_folders(PurePosixPath(path).parent)
             fd = linux.open_beneath(self._folder, path, _WRITE, mode)
             with os.fdopen(fd, "wb") as file:
@@ -57,10 +61,18 @@ class Layer:
                 file.write(data)
 
     def entries(self) -> list[Entry]:
-        """Everything in the layer but sockets, which mean nothing without their process."""
+        """Everything in the layer but sockets, which mean nothing without their process. Raises SandboxError over the limit."""
         found: list[Entry] = []
-        with self._access("the working directory"):
-            self._walk(os.dup(self._folder), "", found)
+        try:
+            with self._access("the working directory"):
+                mode = stat.S_IMODE(os.fstat(self._folder).st_mode)
+                os.fchmod(self._folder, mode | stat.S_IRWXU)
+                try:
+                    self._walk(os.open(".", _FOLDER, dir_fd=self._folder), "", found)
+                finally:
+                    os.fchmod(self._folder, mode)
+        except UserError as error:
+            raise SandboxError(f"cannot export: {error}") from error
         return found
 
     def add(self, entries: Sequence[Entry]) -> None:
@@ -115,18 +127,20 @@ class Layer:
             os.close(folder)
 
     def _content(self, fd: int, path: str) -> bytes:
+        """Content of an open file, which is closed."""
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(fd)
+            raise FileNotFoundError(errno.ENOENT, "no file of the sandbox (something else stands there)", path)
         with os.fdopen(fd, "rb") as file:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                raise FileNotFoundError(errno.ENOENT, "no regular file in the sandbox", path)
             if status.st_size > self._limit:
-                raise SandboxError(f"{path!r} in the sandbox has {status.st_size:,} bytes, over the limit of {self._limit:,}")
+                raise UserError(f"{path!r} in the sandbox has {status.st_size:,} bytes, over the limit of {self._limit:,}")
             return file.read()
 
     def _check_total(self, found: Sequence[Entry]) -> None:
         total = sum(len(entry.data) for entry in found)
         if total > self._limit:
-            raise SandboxError(f"the sandbox's files have {total:,} bytes or more, over the limit of {self._limit:,}")
+            raise UserError(f"the sandbox's files have {total:,} bytes or more, over the limit of {self._limit:,}")
 
     def _make_folders(self, path: PurePosixPath) -> None:
         for folder in [*reversed(path.parents), path]:
@@ -154,14 +168,12 @@ class Layer:
         try:
             with linux.file_access_as(*owner_ids()):
                 yield
-        except FileNotFoundError as error:
-            raise FileNotFoundError(errno.ENOENT, "no such file in the sandbox", what) from error
+        except FileNotFoundError:
+            raise
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise SandboxError(f"{what!r}: the sandbox's disk is full") from error
-            if error.errno == errno.EXDEV:
-                raise FileNotFoundError(errno.ENOENT, "leads out of the sandbox", what) from error
-            raise UserError(f"{what!r} in the sandbox: {error.strerror}; choose another path") from error
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            remedy = "remove files first" if full else "choose another path"
+            raise UserError(f"{what!r} in the sandbox: {error.strerror}; {remedy}") from error
 
 
 @contextmanager

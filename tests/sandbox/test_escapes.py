@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ninefold.core.protocols import ExecLimits, Sandbox
+from ninefold.core.errors import SandboxError, SandboxUnavailable, UserError
+from ninefold.core.protocols import ExecLimits, ExecResult, Sandbox
 from ninefold.sandbox import probe
 from ninefold.sandbox.namespace import NamespaceRuntime
 
@@ -194,7 +195,7 @@ os.symlink("real", "inner")
     for path in ("absolute", "relative", "folder/target", f"magic{target}"):
         with pytest.raises(FileNotFoundError):
             box.read(path)
-        with pytest.raises((FileNotFoundError, ValueError)):
+        with pytest.raises(UserError):
             box.write(path, b"overwritten")
     assert target.read_text() == "host"
     assert box.read("inner") == b"inside"
@@ -213,8 +214,10 @@ open(os.fsdecode(b"odd\\xff\\nname"), "w").write("odd")
 """
     assert box.python(code).exit_code == 0
     for name in ("pipe", "socket", "empty"):
-        with pytest.raises((FileNotFoundError, ValueError)):
+        with pytest.raises(FileNotFoundError):
             box.read(name)
+        with pytest.raises(UserError):
+            box.write(name, b"x")
     exported = box.export()
     assert box.export() == exported
     with closing(namespaces.restore(exported)) as copy:
@@ -232,14 +235,27 @@ print(open("locked/file").read())
 
 def test_files_full_of_holes_are_refused_in_bounded_memory(box: Sandbox) -> None:
     box.python("for i in range(8): open(f'hole{i}', 'wb').truncate(60 << 20)")
-    with pytest.raises(Exception, match="over the limit"):
+    with pytest.raises(SandboxError, match="over the limit"):
         box.export()
+
+
+def test_a_working_directory_that_its_owner_locked_or_filled_is_an_ordinary_failure(namespaces: NamespaceRuntime) -> None:
+    with closing(namespaces.create({"a": "1"})) as locked:
+        assert locked.python("import os; os.chmod('a', 0); os.chmod('/work', 0)").exit_code == 0
+        with pytest.raises(FileNotFoundError):
+            locked.read("a")
+        with pytest.raises(UserError):
+            locked.write("b", b"2")
+        with closing(namespaces.restore(locked.export())) as copy:
+            assert copy.python("import os; os.chmod('a', 0o600); print(open('a').read())").stdout == "1\n"
+    with closing(namespaces.create()) as full:
+        full.python("for i in range(99): open(f'f{i}', 'wb').write(bytes(1 << 20))")
+        with pytest.raises(UserError, match="No space left"):
+            full.write("b", bytes(1 << 20))
 
 
 def test_the_probe_notices_a_host_without_isolation() -> None:
     """The same attempts, run as a plain process of this host, are reported one by one."""
-    from ninefold.core.errors import SandboxUnavailable
-    from ninefold.core.protocols import ExecResult
 
     def unisolated(code: str, *, stdin: str) -> ExecResult:
         code = code.replace("os.setuid(0)", 'os.stat("/")').replace('socket.sethostname("x")', 'os.stat("/")')

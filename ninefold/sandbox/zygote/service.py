@@ -79,6 +79,7 @@ class Service:
                     self._execute(message, fds, reply)
                 case "close":
                     self._boxes.pop(message["box"]).close()
+                    _tell(reply, {"closed": message["box"]})
                 case _:
                     raise AssertionError(message)
         except OSError as error:
