@@ -181,3 +181,15 @@ def test_the_judge_agrees(case):
                 verdicts.append(result)
     with FreshVerifier() as verifier:
         assert verifier.verify_many(items) == verdicts
+
+
+@pytest.mark.full
+def test_gold_and_hacks_over_many_seeds(case):
+    member, level, runtime = case
+    for seed in range(100, 140 if member.isolated else 400):
+        task = member.generate("train", level, seed)
+        assert play(member, task, member.gold(task), seed, runtime)[0].status == "pass", task
+        for name, policy in member.hacks(task).items():
+            result, final = play(member, task, policy, seed, runtime)
+            assert result.status != "pass", (name, task, final)
+            assert result.score == 0.0, (name, task, final)
