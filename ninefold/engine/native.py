@@ -20,7 +20,7 @@ from ninefold.core.protocols import Completion, Request, WeightHandle
 from ninefold.core.types import FinishReason
 from ninefold.engine.rows import RowTable
 from ninefold.engine.sampling import draw, probabilities, uniforms
-from ninefold.model.decode import Decoder, Rows
+from ninefold.model.decode import Cache, Decoder, Rows
 from ninefold.model.k3 import K3
 from ninefold.model.weights import Weights
 
@@ -48,8 +48,12 @@ class NativeEngine:
         self._queue: deque[Request] = deque()
         self._done: list[Completion] = []
         self._ids: set[str] = set()
-        self._cache = Decoder(model).new_cache(self.config.rows + self.config.prompts, self.config.capacity)
+        self._cache = self._new_cache(model)
         self._adopt(Weights.of(model), version)
+
+    def _new_cache(self, model: K3) -> Cache:
+        """Rows for sessions, then rows for shared prompts."""
+        return Decoder(model).new_cache(self.config.rows + self.config.prompts, self.config.capacity)
 
     @property
     def policy_version(self) -> int:
@@ -189,22 +193,24 @@ class NativeEngine:
         table = self._table
         logits_NV = self._decoder.logits(final_ND)
         logprobs_NV = torch.log_softmax(logits_NV, -1)
-        for i in np.flatnonzero(table.constrained[rows]).tolist():
-            logits_NV[i, torch.from_numpy(self._forbidden(int(rows[i])))] = float("-inf")
+        self._constrain(logits_NV, rows, np.arange(len(rows)))
         temperature, top_p = torch.from_numpy(table.temperature[rows]), torch.from_numpy(table.top_p[rows])
         uniform = torch.from_numpy(uniforms(table.seed[rows], table.known[rows]))
         token_N = draw(probabilities(logits_NV, temperature, top_p), uniform)
         return token_N.numpy(), logprobs_NV.gather(1, token_N[:, None]).squeeze(1).numpy()
 
-    def _forbidden(self, row: int) -> np.ndarray:
-        """[V] True where the row's grammar does not let a token come next."""
+    def _constrain(self, logits_NV: torch.Tensor, rows: Rows, places: Rows) -> None:
+        """Rule out the tokens that a row's grammar does not let come next; `places[i]` holds the logits of `rows[i]`."""
         table = self._table
-        request = table.request[row]
-        assert request is not None
-        assert request.allowed is not None
-        forbidden = np.ones(len(self._stops), np.bool_)
-        forbidden[request.allowed.allowed(table.tokens[row, table.prompt[row] : table.known[row]].astype(np.int32))] = False
-        return forbidden
+        for i in np.flatnonzero(table.constrained[rows]).tolist():
+            row = int(rows[i])
+            request = table.request[row]
+            assert request is not None
+            assert request.allowed is not None
+            forbidden = np.ones(logits_NV.shape[1], np.bool_)
+            new = table.tokens[row, table.prompt[row] : table.known[row]].astype(np.int32)
+            forbidden[request.allowed.allowed(new)] = False
+            logits_NV[int(places[i]), torch.from_numpy(forbidden)] = float("-inf")
 
     # Endings.
 
