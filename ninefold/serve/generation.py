@@ -97,6 +97,8 @@ class EngineLoop:
         self._jobs: dict[str, _Job] = {}
         """Request in flight → its job."""
         self._inbox: list[_Job] = []
+        self._open: set[_Job] = set()
+        """Jobs not yet over."""
         self._closing = False
         self._failure: EngineError | None = None
         self._changed = threading.Condition()
@@ -120,7 +122,7 @@ class EngineLoop:
     @property
     def in_flight(self) -> int:
         """Generations not yet finished."""
-        return len(self._jobs) + len(self._inbox)
+        return len(self._open)
 
     async def stream(self, asked: Generation) -> AsyncIterator[Slice]:
         """Slices as they are sampled. Leaving early, or being cancelled, ends the generation. Raises EngineError."""
@@ -128,6 +130,7 @@ class EngineLoop:
         with self._changed:
             if self._failure or self._closing:
                 raise self._failure or EngineError("the engine is closed")
+            self._open.add(job)
             self._inbox.append(job)
             self._changed.notify()
         try:
@@ -157,9 +160,11 @@ class EngineLoop:
                 return
 
     def _submit(self, jobs: list[_Job]) -> None:
-        requests = [(job, job.request()) for job in jobs if not job.cancelled]
-        self._jobs |= {request.id: job for job, request in requests}
-        self._engine.submit([request for _, request in requests])
+        wanted = [job for job in jobs if not job.cancelled]
+        self._open -= set(jobs) - set(wanted)
+        requests = [job.request() for job in wanted]
+        self._jobs |= {request.id: job for job, request in zip(wanted, requests)}
+        self._engine.submit(requests)
 
     def _take(self, completion: Completion) -> None:
         """Hand out what was sampled, and ask for more unless that was the end."""
@@ -174,6 +179,7 @@ class EngineLoop:
             self._submit([job])
         else:
             self._engine.release(job.name)
+            self._open.discard(job)
 
     def _break(self, fresh: list[_Job], error: NinefoldError) -> None:
         self._failure = EngineError(str(error))
@@ -185,3 +191,4 @@ class EngineLoop:
         for job in dict.fromkeys([*self._jobs.values(), *fresh, *waiting]):
             job.hand_out(error)
         self._jobs.clear()
+        self._open.clear()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import openai
 import pytest
-
-from ninefold.serve.completion import Service
 
 from .conftest import ASK, CONTEXT, LIMIT, WEATHER
 
@@ -124,7 +121,13 @@ def test_bad_requests_name_the_parameter(client: openai.OpenAI, fields: dict[str
 
 
 def test_parameters_that_change_nothing_are_taken(client: openai.OpenAI) -> None:
-    neutral: Any = {"frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}, "user": "u", "response_format": {"type": "text"}}
+    neutral: Any = {
+        "frequency_penalty": 0,
+        "presence_penalty": 0.0,
+        "logit_bias": {},
+        "user": "u",
+        "response_format": {"type": "text"},
+    }
     assert ask(client, **neutral, max_tokens=3).choices[0].finish_reason == "length"
 
 
@@ -157,14 +160,3 @@ def test_company_changes_nothing(client: openai.OpenAI) -> None:
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(one, range(8)))
     assert together == [one(seed) for seed in range(8)]
-
-
-def test_a_client_that_leaves_ends_its_generations(http: httpx.Client, service: Service) -> None:
-    # Ends only at the context's limit: text has no other way out once its end is ruled out by the stop of another choice.
-    body = {"model": "tiny", "messages": ASK, "stream": True, "n": 4, "temperature": 2.0}
-    with http.stream("POST", "/v1/chat/completions", json=body) as response:
-        next(response.iter_lines())
-    deadline = time.monotonic() + 30
-    while service.loop.in_flight and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert service.loop.in_flight == 0

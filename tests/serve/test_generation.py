@@ -1,0 +1,129 @@
+"""The engine thread: leaving early, several at once, failures; and stop sequences over any slicing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ninefold.chat.xtml import Xtml
+from ninefold.core.errors import EngineError
+from ninefold.core.protocols import Request
+from ninefold.core.types import IntArray
+from ninefold.engine.scripted import ScriptedEngine
+from ninefold.serve.completion import Service
+from ninefold.serve.errors import ApiError
+from ninefold.serve.generation import SLICE, EngineLoop, Generation
+from ninefold.serve.reply import StopText
+from ninefold.serve.request import ChatRequest
+
+PROMPT = np.arange(5, dtype=np.int32)
+FOREVER = 10**9
+
+
+def endless(request: Request) -> IntArray:
+    """Counts on from the row's length and never stops."""
+    return np.arange(len(request.ids), len(request.ids) + SLICE + 1, dtype=np.int32)
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[[Callable[[Request], IntArray]], EngineLoop]]:
+    loops: list[EngineLoop] = []
+
+    def start(respond: Callable[[Request], IntArray]) -> EngineLoop:
+        loops.append(EngineLoop(ScriptedEngine(respond)))
+        loops[-1].start()
+        return loops[-1]
+
+    yield start
+    for loop in loops:
+        loop.close()
+
+
+async def until_idle(loop: EngineLoop) -> None:
+    async with asyncio.timeout(30):
+        while loop.in_flight:
+            await asyncio.sleep(0.005)
+
+
+def test_slices_are_one_stream(started: Callable[..., EngineLoop]) -> None:
+    async def read(max_new: int) -> list[int]:
+        asked = Generation(ids=PROMPT, max_new=max_new, seed=0)
+        return [i async for part in started(endless).stream(asked) for i in part.ids.tolist()]
+
+    for max_new in (1, SLICE, 3 * SLICE + 1):
+        assert asyncio.run(read(max_new)) == list(range(5, 5 + max_new))
+
+
+def test_who_leaves_ends_the_generation(started: Callable[..., EngineLoop]) -> None:
+    loop = started(endless)
+
+    async def leave() -> None:
+        streams = [loop.stream(Generation(ids=PROMPT, max_new=FOREVER, seed=n)) for n in range(3)]
+        for stream in streams:
+            await anext(stream)
+        assert loop.in_flight == 3
+        for stream in streams:
+            await stream.aclose()
+        await until_idle(loop)
+
+    asyncio.run(leave())
+
+
+def test_a_cancelled_request_ends_all_its_choices(started: Callable[..., EngineLoop], chat: Xtml) -> None:
+    letter = int(chat.tokenizer.encode("a")[0])
+    loop = started(lambda request: np.full(SLICE + 1, letter, np.int32))
+    service = Service(loop=loop, chat=chat, model="m", context=FOREVER)
+
+    async def cancel() -> None:
+        request = ChatRequest(model="m", messages=[{"role": "user", "content": "go"}], n=3)
+        whole = asyncio.create_task(service.complete(request).whole())
+        events = service.complete(request).events()
+        assert [await anext(events) for _ in range(4)]
+        assert loop.in_flight == 6
+        whole.cancel()
+        await events.aclose()
+        await until_idle(loop)
+
+    asyncio.run(cancel())
+
+
+def test_a_failing_engine_is_reported_to_all(started: Callable[..., EngineLoop], chat: Xtml) -> None:
+    def fail(request: Request) -> IntArray:
+        raise RuntimeError("no more tokens")
+
+    loop = started(fail)
+    service = Service(loop=loop, chat=chat, model="m", context=512)
+    request = ChatRequest(model="m", messages=[{"role": "user", "content": "go"}], n=2)
+
+    async def ask() -> None:
+        with pytest.raises(ApiError, match="no more tokens") as caught:
+            await service.complete(request).whole()
+        assert caught.value.status == 500
+        with pytest.raises(EngineError, match="no more tokens"):
+            await anext(loop.stream(Generation(ids=PROMPT, max_new=1, seed=0)))
+
+    asyncio.run(ask())
+    assert "no more tokens" in str(loop.failure)
+
+
+@given(st.text("abc", max_size=30), st.lists(st.text("abc", min_size=1, max_size=4), max_size=3), st.data())
+def test_stop_text_cuts_at_the_first_stop_however_text_arrives(text: str, stops: list[str], data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    parts = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)])]
+    stop = StopText(stops)
+    shown = "".join(stop.push(part) for part in parts) + stop.flush()
+    # What is seen in time order: the stop whose end comes first, and of those the one that begins first.
+    ends = [(text.find(s) + len(s), text.find(s)) for s in stops if s in text]
+    if not ends:
+        assert shown == text
+        assert not stop.hit
+    else:
+        assert stop.hit
+        assert text.startswith(shown)
+        assert not any(s in shown for s in stops)
+        assert len(shown) in {start for _, start in ends}
