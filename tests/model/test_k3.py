@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from ninefold.core.layout import DocLayout
 from ninefold.model.init import audit
 from ninefold.model.k3 import K3
 from ninefold.model.presets import preset
 
+M = TypeVar("M", bound=nn.Module)
 
-def spread(model: K3, amount: float = 0.1) -> K3:
+
+def spread(model: M, amount: float = 0.1) -> M:
     """A model away from its beginning, where every part matters: queries, biases and gates included."""
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * amount)
-    for moe in model.moe_layers().values():
-        bias = moe.gate.e_score_correction_bias
+    for bias in model.buffers():
         bias.copy_(torch.randn(bias.shape, generator=generator) * 0.05)
     return model
 
