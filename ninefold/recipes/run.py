@@ -14,6 +14,7 @@ from ninefold.core.types import EFFORTS
 from ninefold.learn.parallel import run_parallel
 from ninefold.recipes.budgets import measure_budgets
 from ninefold.recipes.config import Recipe
+from ninefold.recipes.draft import measure_acceptance, student_rollouts, train_draft
 from ninefold.recipes.evaluate import evaluate, other_form
 from ninefold.recipes.jobs import Job, run_jobs
 from ninefold.recipes.kit import Kit
@@ -31,21 +32,6 @@ class Stage:
 
     name: str
     call: Callable[[Kit], None]
-
-
-STAGES: tuple[Stage, ...] = (
-    Stage(name="corpus", call=build_corpus),
-    Stage(name="pretrain", call=lambda kit: run_parallel(pretrain, kit.recipe.processes, kit)),
-    Stage(name="demonstrations", call=demonstrate),
-    Stage(name="sft", call=lambda kit: run_parallel(sft, kit.recipe.processes, kit)),
-    Stage(name="budgets", call=measure_budgets),
-    Stage(name="rl", call=lambda kit: train_experts(kit)),
-    Stage(name="pool", call=pool),
-    Stage(name="pooled", call=lambda kit: run_parallel(second_sft, kit.recipe.processes, kit)),
-    Stage(name="mopd", call=lambda kit: run_parallel(distill, kit.recipe.processes, kit, "mopd", kit.recipe.mopd.form)),
-    Stage(name="compare", call=lambda kit: compare(kit)),
-    Stage(name="evaluate", call=evaluate),
-)
 
 
 def train_experts(kit: Kit) -> None:
@@ -72,6 +58,29 @@ def compare(kit: Kit) -> None:
         form = "full" if kit.recipe.mopd.form == "sampled" else "sampled"
         run_parallel(distill, kit.recipe.processes, kit, other_form(kit), form)
     finish(kit.run.stage("compare"))
+
+
+def evaluate_all(kit: Kit) -> None:
+    """Stage `evaluate`: all models on held-out tasks, and the draft's acceptance."""
+    measure_acceptance(kit)
+    evaluate(kit)
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage(name="corpus", call=build_corpus),
+    Stage(name="pretrain", call=lambda kit: run_parallel(pretrain, kit.recipe.processes, kit)),
+    Stage(name="demonstrations", call=demonstrate),
+    Stage(name="sft", call=lambda kit: run_parallel(sft, kit.recipe.processes, kit)),
+    Stage(name="budgets", call=measure_budgets),
+    Stage(name="rl", call=train_experts),
+    Stage(name="pool", call=pool),
+    Stage(name="pooled", call=lambda kit: run_parallel(second_sft, kit.recipe.processes, kit)),
+    Stage(name="mopd", call=lambda kit: run_parallel(distill, kit.recipe.processes, kit, "mopd", kit.recipe.mopd.form)),
+    Stage(name="compare", call=compare),
+    Stage(name="rollouts", call=student_rollouts),
+    Stage(name="draft", call=lambda kit: run_parallel(train_draft, kit.recipe.processes, kit)),
+    Stage(name="evaluate", call=evaluate_all),
+)
 
 
 def run_recipe(recipe: Recipe, run: Run, *, until: str | None = None) -> None:

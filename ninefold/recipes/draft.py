@@ -1,0 +1,93 @@
+"""The draft: from the student's MTP layer, trained on the student's own rollouts to be accepted by it (report, draft)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+
+from ninefold.core.types import Batch, Cell, Sample
+from ninefold.data.samples import read_samples, write_samples
+from ninefold.learn.batch import micro_batches, shards, shuffled_batches
+from ninefold.learn.loss.draft import DraftConfig as DraftLossConfig
+from ninefold.learn.loss.draft import draft_loss
+from ninefold.learn.loss.outcome import add_metrics
+from ninefold.learn.optim.schedule import ScheduleConfig
+from ninefold.learn.parallel import World
+from ninefold.learn.trainer import Trainer
+from ninefold.model.draft import Draft
+from ninefold.recipes.budgets import rows_of
+from ninefold.recipes.jobs import Job, run_jobs
+from ninefold.recipes.kit import Kit
+from ninefold.recipes.training import finish, frozen, train, trainer_config
+
+DRAFT = "draft.safetensors"
+
+
+def student_rollouts(kit: Kit) -> None:
+    """Stage `rollouts`: samples.npz of the student's attempts at train tasks of every cell, whatever came of them."""
+    stage = kit.run.stage("rollouts")
+    jobs = [Job(name="/".join(cell), call=rolled, arguments=(kit, cell)) for cell in kit.cells]
+    samples = [sample for rows in run_jobs(jobs, kit.recipe.processes).values() for sample in rows]
+    write_samples(stage / "samples.npz", samples)
+    finish(stage)
+
+
+def rolled(kit: Kit, cell: Cell) -> list[Sample]:
+    """One cell's share of them."""
+    domain, effort = cell
+    count = kit.recipe.draft.rollouts // len(kit.cells)
+    tasks = kit.tasks(domain, "train", count, "draft", effort)
+    return rows_of(kit.play(kit.load("mopd"), tasks, effort, f"draft/{domain}/{effort}"))
+
+
+def train_draft(world: World, kit: Kit) -> None:
+    """Stage `draft`, on every rank: unrolled over seven steps on its own outputs, by the LK loss; the student is frozen."""
+    config, stage = kit.recipe.draft, kit.run.stage("draft")
+    samples = read_samples(kit.run.stage("rollouts") / "samples.npz")
+    student = kit.load("mopd")
+    frozen(student)
+    draft = Draft(student)
+    epochs = -(-config.steps * config.batch_tokens // sum(len(s.ids) for s in samples))
+    plan = list(shuffled_batches(samples, config.batch_tokens, epochs=epochs, seed=kit.recipe.seed))[: config.steps]
+    trainer = Trainer(
+        draft, trainer_config(config.step_sizes, len(plan), ScheduleConfig(kind="cosine", warmup=0.05)), world=world
+    )
+
+    def batches(step: int) -> list[Batch]:
+        return micro_batches(shards(plan[step], world.size)[world.rank], 2 * config.batch_tokens)
+
+    loss = partial(draft_loss, target=student, config=DraftLossConfig(steps=config.unroll))
+    train(trainer, stage, batches, loss, kit.run.log(stage="draft"), save_every=config.save_every)
+    if world.rank == 0:
+        draft.save(stage / DRAFT)
+        finish(stage)
+
+
+def load_draft(kit: Kit) -> Draft:
+    """The draft of the student."""
+    return Draft.open(kit.run.stage("draft") / DRAFT, kit.load("mopd"))
+
+
+@torch.no_grad()
+def measure_acceptance(kit: Kit) -> None:
+    """Stage `acceptance`: the probability, position by position, that speculative sampling at temperature 1 takes the
+    draft's token, on the student's rollouts of held-out tasks."""
+    config, stage = kit.recipe.evaluate, kit.run.stage("acceptance")
+    student, draft = kit.load("mopd"), load_draft(kit)
+    samples = [
+        sample
+        for domain, effort in kit.cells
+        for sample in rows_of(
+            kit.play(
+                student, kit.tasks(domain, "heldout", config.draft_tasks, "acceptance"), effort, f"acceptance/{domain}/{effort}"
+            )
+        )
+    ]
+    parts = [
+        draft_loss(draft, batch, student, DraftLossConfig(steps=kit.recipe.draft.unroll)).metrics
+        for batch in micro_batches(samples, kit.recipe.draft.batch_tokens)
+    ]
+    figures = {name.removeprefix("draft/"): mean.value for name, mean in add_metrics(parts).items() if name != "loss"}
+    kit.run.log(stage="draft")("acceptance", **figures)
+    finish(stage, figures)
