@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from ninefold.app.commands import running
+from ninefold.app.commands import keeping, looking, running, serving
 from ninefold.app.console import Commands
 
 SETTINGS = {
@@ -25,11 +25,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="From nothing to a small K3-style model whose effort you choose: `ninefold run nano`, then `ninefold chat nano`.",
 )
-app.command()(running.run)
-app.command()(running.stage)
-app.command()(running.evaluate)
+for command in (
+    running.run,
+    running.recipes,
+    serving.chat,
+    serving.serve,
+    looking.watch,
+    looking.report,
+    looking.show,
+    running.evaluate,
+    running.stage,
+):
+    app.command()(command)
 app.command("set")(running.set_)
-app.command()(running.recipes)
+app.command()(looking.preview)
+app.add_typer(keeping.runs, name="runs")
+app.command()(keeping.doctor)
 
 
 def main() -> None:

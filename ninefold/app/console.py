@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from ninefold.core.errors import NinefoldError, UserError
 LEFT_OUT = 3
 """Exit status of a run that had to leave out a domain."""
 INTERRUPTED = 130
+PIPED_WIDTH = 140
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Path of a run, or its name in runs/.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -31,8 +33,8 @@ class Commands(TyperGroup):
 
 
 def out() -> Console:
-    """For results."""
-    return Console(highlight=False)
+    """For results; tables keep their width where nobody looks at them."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
 
 
 def err() -> Console:

@@ -86,11 +86,16 @@ class ChatCompletion:
         self._id = f"chatcmpl-{secrets.token_hex(12)}"
         self._created = int(time.time())
 
+    @property
+    def tokens(self) -> int:
+        """Sampled so far, over all choices."""
+        return sum(reply.tokens for reply in self._replies)
+
     async def whole(self) -> dict[str, Any]:
         """The answer in one piece. Raises ApiError."""
         messages: list[dict[str, Any]] = [{"role": "assistant", "content": None} for _ in self._replies]
         logprobs: list[list[dict[str, Any]]] = [[] for _ in self._replies]
-        async for index, delta in self._deltas():
+        async for index, delta in self.deltas():
             message = messages[index]
             for name, text in (("reasoning_content", delta.reasoning), ("content", delta.content)):
                 if text:
@@ -114,7 +119,7 @@ class ChatCompletion:
         try:
             for index in range(len(self._replies)):
                 yield self._event(index, {"role": "assistant", "content": ""})
-            async for index, delta in self._deltas():
+            async for index, delta in self.deltas():
                 yield self._event(index, self._delta_record(index, delta), delta)
             if self._request.include_usage:
                 yield _sse({**self._head("chat.completion.chunk"), "choices": [], "usage": self._usage()})
@@ -122,7 +127,7 @@ class ChatCompletion:
         except ApiError as error:
             yield _sse(error.body)
 
-    async def _deltas(self) -> AsyncIterator[tuple[int, Delta]]:
+    async def deltas(self) -> AsyncIterator[tuple[int, Delta]]:
         """Deltas of all choices in order of arrival; an empty one ends a choice. Raises ApiError."""
         arrived: asyncio.Queue[tuple[int, Delta] | NinefoldError | None] = asyncio.Queue()
         tasks = [asyncio.create_task(self._grow(index, arrived)) for index in range(len(self._replies))]
@@ -189,7 +194,7 @@ class ChatCompletion:
 
     def _usage(self) -> dict[str, Any]:
         prompt = len(self._generations[0].ids)
-        sampled = sum(reply.tokens for reply in self._replies)
+        sampled = self.tokens
         reasoning = sum(reply.reasoning_tokens for reply in self._replies)
         return {
             "prompt_tokens": prompt,

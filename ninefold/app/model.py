@@ -1,0 +1,43 @@
+"""A run's model, ready to answer."""
+
+from __future__ import annotations
+
+from ninefold.app.configuration import stored_recipe
+from ninefold.core.errors import UserError
+from ninefold.core.store import Run, is_complete
+from ninefold.engine.native import NativeConfig, NativeEngine
+from ninefold.recipes.kit import Kit
+from ninefold.serve.completion import Service
+from ninefold.serve.generation import EngineLoop
+
+FINAL = ("mopd", "pooled", "sft", "pretrain")
+"""Stages that leave a model for all cells, the best first."""
+ROWS = 32
+"""Generations that decode at the same time."""
+
+
+def final_stage(run: Run) -> str:
+    """The last stage of the run that left a model to talk to. Raises UserError where there is none."""
+    for stage in FINAL:
+        if is_complete(run.stage(stage)):
+            return stage
+    raise UserError(f"{run.path} has no model yet: let `ninefold run` get beyond pre-training first")
+
+
+def open_service(run: Run, stage: str) -> Service:
+    """The model that a stage left (`mopd`, `sft`, `rl/coding/low`, …) behind an engine. Raises UserError."""
+    parts = tuple(part for part in stage.split("/") if part)
+    weights = run.stage(*parts) / "model"
+    if not weights.is_dir():
+        raise UserError(f"stage {stage} of {run.path} left no model; one that did is {final_stage(run)}")
+    kit = Kit(recipe=stored_recipe(run), run=run)
+    config = NativeConfig(rows=ROWS)
+    engine = NativeEngine(kit.load(*parts), stop_ids=kit.chat.stop_ids, config=config)
+    return Service(
+        loop=EngineLoop(engine),
+        chat=kit.chat,
+        model=run.name,
+        context=config.capacity,
+        limit=2 * ROWS,
+        created=int(weights.stat().st_mtime),
+    )

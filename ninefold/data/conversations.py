@@ -1,0 +1,85 @@
+"""Conversations of one's own for supervised learning, one JSON object a line: `messages`, and perhaps `tools` and `effort`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ninefold.chat.xtml import Xtml
+from ninefold.core.errors import UserError
+from ninefold.core.types import EFFORTS, Segment
+
+FIELDS = ("messages", "tools", "effort")
+SHOWN = 20
+"""Faults that one error lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """One line of the file, rendered."""
+
+    line: int
+    """From 1."""
+    segments: tuple[Segment, ...]
+    """With masks: True on what a policy would have written."""
+
+
+def read_conversations(path: Path, chat: Xtml) -> list[Conversation]:
+    """Every conversation of a JSONL file. Raises UserError that lists the lines at fault; empty lines are passed over."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise UserError(f"no file {path}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8: {error}") from None
+    conversations: list[Conversation] = []
+    faults: list[str] = []
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        try:
+            conversations.append(Conversation(line=number, segments=render_conversation(text, chat)))
+        except UserError as error:
+            faults.append(f"line {number}: {error}")
+    if faults:
+        more = f"\n… and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        raise UserError(f"{path}: {len(faults)} of {len(lines)} lines cannot be used\n" + "\n".join(faults[:SHOWN]) + more)
+    if not conversations:
+        raise UserError(f"{path} holds no conversation; write one JSON object a line, e.g. {EXAMPLE}")
+    return conversations
+
+
+EXAMPLE = '{"messages": [{"role": "user", "content": "1+2?"}, {"role": "assistant", "content": "3"}], "effort": "low"}'
+
+
+def render_conversation(text: str, chat: Xtml) -> tuple[Segment, ...]:
+    """One line as segments with masks. Raises UserError."""
+    record = _record(text)
+    messages = record.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        raise UserError("`messages` must be a list of objects with role and content")
+    effort = record.get("effort", "max")
+    if effort not in EFFORTS:
+        raise UserError(f"`effort` must be one of {', '.join(EFFORTS)}, got {effort!r}")
+    tools = record.get("tools") or []
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+        raise UserError("`tools` must be a list of function declarations")
+    segments = tuple(chat.conversation(messages, tools=tools, effort=effort))
+    if not any(segment.loss_mask.any() for segment in segments):
+        raise UserError("there is nothing to learn: no assistant message")
+    return segments
+
+
+def _record(text: str) -> Mapping[str, Any]:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"not JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise UserError(f"must be an object, got {type(record).__name__}")
+    if unknown := record.keys() - set(FIELDS):
+        raise UserError(f"unknown field {sorted(unknown)[0]!r}; a line may have {', '.join(FIELDS)}")
+    return record
