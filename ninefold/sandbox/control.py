@@ -53,7 +53,10 @@ class Zygote:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        """Whether its end of the control socket is open; unlike waiting for a child, a forked process may ask this too."""
+        watch = select.poll()
+        watch.register(self._control, 0)
+        return not watch.poll(0)
 
     def stop(self) -> None:
         """Every sandbox and process of it is gone when this returns."""
