@@ -1,0 +1,165 @@
+"""The command line: what it prints, what it changes, how it fails."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ninefold.app.cli import app
+from ninefold.app.configuration import resolve, stored_recipe
+from ninefold.app.runs import open_run
+from ninefold.core.errors import UserError
+from ninefold.core.events import read_events
+from ninefold.core.store import Run, read_json
+from ninefold.recipes.whole import RECIPES, recipe
+
+from .recorded import WITHIN, begin
+
+
+def call(*words: str, status: int = 0, input: str | None = None) -> Result:
+    result = CliRunner().invoke(app, list(words), input=input)
+    assert result.exit_code == status, result.output
+    return result
+
+
+def printed(*words: str) -> Any:
+    return json.loads(call(*words).stdout)
+
+
+COMMANDS = ["run", "recipes", "chat", "serve", "watch", "report", "show", "evaluate", "stage", "set", "preview", "doctor"]
+
+
+@pytest.mark.parametrize(
+    "command", [[], *([name] for name in COMMANDS), ["runs"], *(["runs", n] for n in ("ls", "compare", "rm"))]
+)
+def test_help(command: list[str]) -> None:
+    assert "Usage:" in call(*command, "--help").output
+
+
+def test_recipes() -> None:
+    assert printed("recipes", "--json").keys() == RECIPES.keys()
+
+
+def test_dry_run_prints_a_configuration_that_can_be_run(here: Path) -> None:
+    text = call("run", "smoke", "--dry-run", "--set", "rl.steps=7", "--seed", "5", "--deterministic").stdout
+    (here / "mine.toml").write_text(text)
+    read = resolve(recipe("smoke"), Run(path=here / "runs" / "x"), file=here / "mine.toml")
+    assert (read.rl.steps, read.seed, read.processes) == (7, 5, 1)
+    assert "total" in text
+    assert not (here / "runs" / "smoke").exists()
+
+
+def test_a_run_goes_on_with_its_own_configuration(run: Run) -> None:
+    stored = stored_recipe(run)
+    assert resolve(recipe("nano"), run) == stored
+    assert resolve(recipe("nano"), run, overrides=[f"rl.steps={stored.rl.steps}"]) == stored
+    refused = call("run", "smoke", "--name", "trial", "--set", "rl.steps=99", "--until", "corpus", status=2)
+    assert "rl.steps is 2, not 99" in refused.stderr
+    assert "--name" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "huge"], "no recipe 'huge'"),
+        (["run", "smoke", "--until", "lunch"], "there is no such stage"),
+        (["run", "smoke", "--set", "rl.stepz=1"], "unknown key 'rl.stepz'"),
+        (["run", "smoke", "--config", "absent.toml"], "no configuration file"),
+        (["report", "absent"], "is not a run"),
+        (["chat", "trial", "--prompt", "hi"], "has no model yet"),
+        (["chat", "trial", "--stage", "mopd", "--prompt", "hi"], "has no model yet"),
+        (["serve", "trial", "--host", "0.0.0.0"], "--api-key"),
+        (["show", "trial", "weather"], "there is no 'weather'"),
+        (["show", "trial", "trajectory", "x"], "evaluate/0/coding/low/0"),
+        (["stage", "trial", "lunch"], "there is no stage"),
+        (["stage", "trial", "sft", "--cell", "coding/low"], "has no cells"),
+        (["stage", "trial", "rl", "--cell", "cooking/low"], "no cell"),
+        (["stage", "trial", "mopd"], "goes on from"),
+        (["set", "trial", "tau_b.cooking.low=1"], "no cell of that name"),
+        (["set", "trial", "tau_b.coding.low=0"], "positive number"),
+        (["set", "trial", "rl.steps=1"], "tau_b.coding.low=0.6"),
+        (["runs", "rm"], "--keep-last"),
+        (["preview", "absent.jsonl"], "no file"),
+    ],
+)
+def test_faults_of_the_user_are_told_without_a_traceback(run: Run, words: list[str], message: str) -> None:
+    result = call(*words, status=2)
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_controls(run: Run) -> None:
+    assert printed("set", "trial", "--json")["tau_b.coding.low"] == 1.2
+    call("set", "trial", "tau_b.coding.low=0.6", "tau_b.agents.max=2")
+    assert read_json(run.controls) == {"tau_b.coding.low": 0.6, "tau_b.agents.max": 2}
+    assert [event["values"] for _, event in read_events(run.events) if event["kind"] == "control"] == [read_json(run.controls)]
+    assert printed("set", str(run.path), "--json")["tau_b.coding.low"] == 0.6
+
+
+def test_show(run: Run) -> None:
+    ids = [row["id"] for row in printed("show", "trial", "trajectory", "--json")]
+    assert ids == ["evaluate/0/coding/low/0", "evaluate/0/coding/low/1"]
+    assert ids[1] in call("show", "trial", "trajectory").stdout
+    text = call("show", "trial", "trajectory", ids[0]).stdout
+    for part in ("task", "thinks", "clear", "calls", "sees", "version 7", "pass"):
+        assert part in text
+    assert "version 7" not in call("show", "trial", "trajectory", ids[0], "--no-tokens").stdout
+    assert printed("show", "trial", "trajectory", ids[0], "--json")["ids"]
+    assert printed("show", "trial", "trajectory", ids[0], "--atif")["trajectory_id"] == ids[0]
+
+
+def test_listing_comparing_removing(run: Run, here: Path) -> None:
+    begin(here / "runs" / "young")
+    assert {entry["name"] for entry in printed("runs", "ls", "--json")} == {"trial", "young"}
+    assert "trial" in call("runs", "ls").stdout
+    same = printed("runs", "compare", "trial", "trial", "--json")
+    assert same["configuration"] == {}
+    assert same["student"]["coding/low"] == [WITHIN["student"]] * 2
+    call("runs", "rm", "young", status=1, input="n\n")
+    assert open_run("young").path.exists()
+    with run.locked():
+        assert "another process" in call("runs", "rm", "trial", "--yes", status=2).stderr
+    call("runs", "rm", "--keep-last", "1", "--yes")
+    assert [entry["name"] for entry in printed("runs", "ls", "--json")] == ["young"]
+    with pytest.raises(UserError, match="not a run"):
+        open_run("trial")
+
+
+def test_preview_names_every_bad_line(here: Path) -> None:
+    good = {"messages": [{"role": "user", "content": "1+2?"}, {"role": "assistant", "content": "3"}], "effort": "low"}
+    bad = [{"messages": 3}, {**good, "effort": "extreme"}, {**good, "label": 1}, {"messages": good["messages"][:1]}, []]
+    (here / "own.jsonl").write_text(json.dumps(good) + "\n\n" + json.dumps(good) + "\n")
+    figures = printed("preview", "own.jsonl", "--json")
+    assert figures["conversations"] == 2
+    assert 0 < figures["learned"] < figures["tokens"]
+    assert "line 3" in call("preview", "own.jsonl").stdout
+    (here / "bad.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [good, *bad]) + "{torn\n")
+    message = call("preview", "bad.jsonl", status=2).stderr
+    assert all(f"line {number}: " in message for number in range(2, 8))
+    assert "line 1: " not in message
+
+
+def test_report_command(run: Run) -> None:
+    assert call("report", "trial").stdout.strip() == str(run.report.relative_to(Path.cwd()))
+    assert run.report.exists()
+
+
+def test_doctor_looks_at_everything() -> None:
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    findings = {finding["name"]: finding["state"] for finding in json.loads(result.stdout)}
+    assert findings.keys() == {"Python", "PyTorch", "threads", "C kernels", "sandbox", "memory", "disk"}
+    assert result.exit_code == int("missing" in findings.values())
+
+
+def test_stored_configuration_of_another_version(run: Run) -> None:
+    values = tomllib.loads(run.config.read_text())
+    run.config.write_text("\n".join(line for line in run.config.read_text().splitlines() if not line.startswith("lam =")))
+    assert stored_recipe(run).rl.lam == values["rl"]["lam"]
+    run.config.write_text("future_key = 1\n" + run.config.read_text())
+    with pytest.raises(UserError, match="future_key"):
+        stored_recipe(run)
