@@ -95,7 +95,7 @@ def test_figures_of_the_report(run: Run) -> None:
     assert "<b>900</b>" in sections["Cost"].body
     assert "agents/low" in sections["Notes"].body
     acceptance = sections["Draft model"].charts[0].traces[0]
-    assert acceptance["x"] == list("1234567")
+    assert acceptance["x"] == ["1.", "2.", "3.", "4.", "5.", "6.", "7."]
     assert sections["Trajectories"].body.count("version 7") == 2
 
 

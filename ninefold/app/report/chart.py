@@ -11,6 +11,8 @@ from ninefold.core.types import EFFORTS
 
 COLOURS = {"general": "#2a78c8", "agents": "#d9822b", "coding": "#2f9e68"}
 DASHES = {"low": "dot", "high": "dash", "max": "solid"}
+SYMBOLS = ("circle-open", "diamond-open", "square-open")
+"""Of low, high and max."""
 PALETTE = ("#2a78c8", "#d9822b", "#2f9e68", "#a25ac4", "#c8442a", "#6b7785", "#b8960c", "#17a2b8")
 
 
@@ -60,13 +62,13 @@ def curve(points: Sequence[tuple[float, float, float]], name: str, colour: str) 
     """Efforts as points: (tokens, score, standard error) of each, smallest effort first."""
     return {
         "type": "scatter",
-        "mode": "lines+markers+text",
+        "mode": "lines+markers",
         "name": name,
         "x": [shorten(x) for x, _, _ in points],
         "y": [shorten(y) for _, y, _ in points],
         "error_y": {"type": "data", "array": [shorten(e) for _, _, e in points], "thickness": 1, "width": 3},
         "text": list(EFFORTS[: len(points)]),
-        "textposition": "top center",
+        "marker": {"symbol": list(SYMBOLS[: len(points)]), "size": 9},
         "line": {"color": colour},
     }
 

@@ -41,6 +41,7 @@ def loads(journal: Journal) -> Section:
             title=title,
             x="step",
             traces=tuple(line(events, field, name, color=PALETTE[i % 8]) for i, (name, events) in enumerate(series.items())),
+            y={"rangemode": "tozero"},
         )
         for title, field in (("Busiest expert over the mean load", "overload"), ("Share of experts without a token", "dead"))
     ]
@@ -127,11 +128,11 @@ def draft(journal: Journal) -> Section:
     """Acceptance of speculative decoding."""
     event = journal.last("acceptance") or {}
     positions = _positions(event)
-    names = [name.removeprefix("accept_") for name in positions]
+    names = [f"{name.removeprefix('accept_')}." for name in positions]
     charts = [
         Chart(
-            title="Held-out rollouts: probability that the draft's token is taken, given those before it",
-            x="drafted token",
+            title="Probability of acceptance on held-out rollouts",
+            x="drafted token, given those before it",
             traces=(bars(names, [event[name] for name in positions], "acceptance", PALETTE[0]),),
             y={"range": [0, 1]},
         )

@@ -7,13 +7,13 @@ function draw(charts) {
     const given = chart.layout;
     const layout = {
       ...given,
-      xaxis: { ...axis, ...given.xaxis },
+      xaxis: { ...axis, ...given.xaxis, title: { standoff: 6, ...given.xaxis.title } },
       yaxis: { ...axis, ...given.yaxis },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: colour("--ink"), family: "system-ui, sans-serif", size: 12 },
-      margin: { l: 48, r: 8, t: 34, b: 40 },
-      legend: { orientation: "h", y: -0.24, font: { size: 11 } },
+      margin: { l: 48, r: 8, t: 34, b: 36 },
+      legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom", font: { size: 11 } },
       uirevision: id,
     };
     Plotly.react(id, chart.data, layout, { responsive: true, displaylogo: false, displayModeBar: false });

@@ -92,11 +92,11 @@ def efforts(table: Table) -> Section:
             for i, (model, cells) in enumerate(table.items())
             if all(f"{domain}/{effort}" in cells for effort in EFFORTS)
         ]
-        charts.append(Chart(title=domain, x="mean generated tokens", traces=tuple(traces)))
+        charts.append(Chart(title=domain, x="mean generated tokens", traces=tuple(traces), y={"rangemode": "tozero"}))
     return section(
         "Effort",
-        "One curve per model, its efforts as points: pass within budget against tokens. The experts are three models per "
-        "domain, the others one model at three efforts.",
+        "One curve per model, its efforts as points (○ low, ◇ high, □ max): pass within budget against tokens. The experts "
+        "are three models per domain, the others one model at three efforts.",
         charts=charts,
         until=UNEVALUATED,
     )
@@ -120,7 +120,7 @@ def recovery(table: Table) -> Section:
     return section(
         "Recovery",
         "What consolidation keeps: (model − SFT) / (experts − SFT), means over cells.",
-        charts=[Chart(title="Pass within budget", x="", traces=tuple(traces))] if cells else [],
+        charts=[Chart(title="Pass within budget", x="", traces=tuple(traces), y={"rangemode": "tozero"})] if cells else [],
         body=html_table(head, rows) if rows else "",
         until=UNEVALUATED,
     )
