@@ -6,6 +6,7 @@ Shapes: T tokens, D documents, B decode rows, N either, H heads, K key = value w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -15,8 +16,10 @@ from torch import Tensor, nn
 from ninefold.core.layout import DocLayout
 from ninefold.model.config import K3Config
 from ninefold.model.norm import RMSNorm, rms_norm
+from ninefold.model.ops import native
 from ninefold.model.ops.conv import short_conv, short_conv_step
-from ninefold.model.ops.kda import kda, kda_gate, kda_step, l2norm
+from ninefold.model.ops.kda import A_LOG_MAX, kda, kda_gate, kda_step, l2norm
+from ninefold.model.ops.layer import KDAWeights, kda_layer_step
 
 
 class KDAState(NamedTuple):
@@ -28,7 +31,7 @@ class KDAState(NamedTuple):
     """The delta rule's memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FusedKDA:
     """The layer as it computes: one product reads the input."""
 
@@ -56,9 +59,28 @@ class FusedKDA:
 
     def step(self, x_BD: Tensor, state: KDAState) -> Tensor:
         """One token of each row; `state` is updated in place."""
+        if self._kernel is not None and native.usable(x_BD, *state):
+            return F.linear(kda_layer_step(F.linear(x_BD, self.input_ID), self._kernel, *state), self.output_DJ)
+        return self.step_torch(x_BD, state)
+
+    def step_torch(self, x_BD: Tensor, state: KDAState) -> Tensor:
+        """`step` from the single operations."""
         qkv_BC, gate_BJ, decay_BHK, beta_BH = self._project(x_BD)
         q, k, v = self._split(short_conv_step(qkv_BC, self.conv_CW, state.conv_DWC))
         return self._output(kda_step(q, k, v, decay_BHK, beta_BH, state.delta_DHKV), gate_BJ)
+
+    @cached_property
+    def _kernel(self) -> KDAWeights | None:
+        weights = KDAWeights(
+            conv_WC=self.conv_CW.T.contiguous(),
+            decay_up_RJ=self.decay_up_JR.T.contiguous(),
+            decay_bias_J=self.decay_bias_J,
+            rate_H=self.A_log_H.clamp(max=A_LOG_MAX).exp(),
+            norm_V=self.norm_V,
+            g_min=self.g_min,
+            eps=self.eps,
+        )
+        return weights if weights.fits else None
 
     def _project(self, x_ND: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         inner, rank = self.decay_up_JR.shape

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -16,12 +17,14 @@ from torch import Tensor, nn
 from ninefold.core.layout import DocLayout
 from ninefold.model.config import K3Config
 from ninefold.model.norm import RMSNorm, rms_norm
+from ninefold.model.ops import native
+from ninefold.model.ops.layer import MLAWeights, mla_layer_step
 
 KeyValue = tuple[Tensor, Tensor]
 """[T, H, Q] and [T, H, V]"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FusedMLA:
     """The layer as it computes: one product reads the input."""
 
@@ -94,8 +97,14 @@ class FusedMLA:
     def step(self, x_BD: Tensor, cache_BSC: Tensor, position_B: Tensor, hidden_BS: Tensor) -> Tensor:
         """One token of each row, in the absorbed form; its cache entry is written at `position_B`.
 
-        `hidden_BS` is True where a row may not look; it is as wide as the longest row.
+        `hidden_BS` is True where a row may not look, behind its position; it is as wide as the longest row.
         """
+        if self._kernel is not None and native.usable(x_BD, cache_BSC):
+            return F.linear(mla_layer_step(F.linear(x_BD, self.input_ID), self._kernel, cache_BSC, position_B), self.output)
+        return self.step_torch(x_BD, cache_BSC, position_B, hidden_BS)
+
+    def step_torch(self, x_BD: Tensor, cache_BSC: Tensor, position_B: Tensor, hidden_BS: Tensor) -> Tensor:
+        """`step` from the single operations."""
         q_BHQ, entry_BC, gate = self._project(x_BD)
         cache_BSC[torch.arange(len(x_BD)), position_B] = entry_BC
         seen_BSC = cache_BSC[:, : hidden_BS.shape[1]]
@@ -106,6 +115,19 @@ class FusedMLA:
         mixed_BHL = torch.bmm(torch.softmax(scores_BHS, -1), seen_BSC[..., : -self.rope])
         o_BHV = torch.bmm(mixed_BHL.transpose(0, 1), self.value_up_HVL.transpose(1, 2)).transpose(0, 1)
         return self._output(o_BHV, gate)
+
+    @cached_property
+    def _kernel(self) -> MLAWeights | None:
+        weights = MLAWeights(
+            query_norm_A=self.query_norm,
+            query_up_AX=self.query_up.T.contiguous(),
+            latent_norm_L=self.latent_norm_L,
+            key_up_HNL=self.key_up_HNL.contiguous(),
+            value_up_HLV=self.value_up_HVL.transpose(1, 2).contiguous(),
+            rope=self.rope,
+            eps=self.eps,
+        )
+        return weights if weights.fits else None
 
     def _project(self, x_ND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries [N, H, Q], cache entries [N, C], gate logits [N, H·V]."""

@@ -6,6 +6,7 @@ Shapes: N tokens, D hidden, E experts, k active, L latent, F inner width of an e
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -14,13 +15,15 @@ from torch import Tensor, nn
 from ninefold.model.config import K3Config
 from ninefold.model.mlp import MLP
 from ninefold.model.norm import RMSNorm, rms_norm
+from ninefold.model.ops import native
+from ninefold.model.ops.layer import MoEWeights, moe_layer
 from ninefold.model.ops.moe import experts, route
 from ninefold.model.ops.situ import situ_glu
 from ninefold.model.quant.mx import MXFP4, MXFP8, fake_quant
 from ninefold.model.routing import RoutingCounts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FusedMoE:
     """The layer as it computes: one product reads the input, one writes the output."""
 
@@ -46,7 +49,14 @@ class FusedMoE:
     """Sees the routing of each forward."""
 
     def __call__(self, x_ND: Tensor) -> Tensor:
-        """[N, D] → [N, D]; the router computes in fp32 at least."""
+        """[N, D] → [N, D]"""
+        if self.counts is None and not torch.is_grad_enabled() and self._kernel is not None and native.usable(x_ND):
+            mixed_NO = moe_layer(F.linear(x_ND, self.input_ID), F.linear(x_ND, self.router_ED), self._kernel)
+            return F.linear(mixed_NO, self.output)
+        return self.compose(x_ND)
+
+    def compose(self, x_ND: Tensor) -> Tensor:
+        """The layer from the single operations, with gradients; the router computes in fp32 at least."""
         wide = torch.promote_types(x_ND.dtype, torch.float32)
         scores_NE = torch.sigmoid(F.linear(x_ND.to(wide), self.router_ED.to(wide)))
         index_Nk, weight_Nk, cutoff_N = route(scores_NE, self.bias_E, self.top_k)
@@ -60,6 +70,22 @@ class FusedMoE:
         u_NL = experts(z_NL, index_Nk, weight_Nk.to(x_ND.dtype), self.w1_EFL, self.w3_EFL, self.w2_ELF)
         inner = situ_glu(gate, up, self.beta_gate, self.beta_up)
         return F.linear(torch.cat([rms_norm(u_NL, self.norm_L, self.eps), inner], -1), self.output)
+
+    @cached_property
+    def _kernel(self) -> MoEWeights | None:
+        weights = MoEWeights(
+            bias_E=self.bias_E,
+            w1_ELF=self.w1_EFL.transpose(1, 2).contiguous(),
+            w3_ELF=self.w3_EFL.transpose(1, 2).contiguous(),
+            w2_EFL=self.w2_ELF.transpose(1, 2).contiguous(),
+            norm_L=self.norm_L,
+            top_k=self.top_k,
+            quantized=self.quantized,
+            beta_gate=self.beta_gate,
+            beta_up=self.beta_up,
+            eps=self.eps,
+        )
+        return weights if weights.fits else None
 
 
 class Router(nn.Module):

@@ -50,7 +50,7 @@ def test_packed_documents_equal_single_ones(model: K3, lengths: list[int], seed:
         singles = [model(part, DocLayout.of([len(part)])) for part in ids.split(lengths)]
     apart = torch.cat([h.final_TD for h in singles])
     # A value on a rounding boundary of MXFP8 may fall to either side when products are grouped otherwise.
-    tolerance = 2e-2 if model.quantized else 2e-5
+    tolerance = 2e-2 if model.quantized else 5e-5
     torch.testing.assert_close(packed.final_TD, apart, atol=tolerance, rtol=tolerance)
 
 

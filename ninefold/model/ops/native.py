@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,9 +49,10 @@ def usable(*tensors: Tensor) -> bool:
 
 def call(kernel: str, *arguments: Tensor | int | float | None) -> None:
     """Run a kernel on contiguous tensors (None is a null pointer), integers (C long) and floats (C float)."""
-    library = _loaded()[0]
-    assert library is not None, "call only what `usable` allows"
-    getattr(library, kernel)(*(_to_c(a) for a in arguments))
+    function = _function(kernel)
+    if function.argtypes is None:
+        function.argtypes = [_c_type(a) for a in arguments]
+    function(*[_address(a) if isinstance(a, Tensor) else a for a in arguments])
 
 
 def pointers(tensors: Sequence[Tensor]) -> Tensor:
@@ -59,13 +61,22 @@ def pointers(tensors: Sequence[Tensor]) -> Tensor:
     return torch.tensor([x.data_ptr() for x in tensors], dtype=torch.int64)
 
 
-def _to_c(argument: Tensor | int | float | None) -> ctypes.c_void_p | ctypes.c_long | ctypes.c_float:
-    if isinstance(argument, Tensor):
-        assert argument.is_contiguous()
-        return ctypes.c_void_p(argument.data_ptr())
-    if argument is None:
-        return ctypes.c_void_p(None)
-    return ctypes.c_long(argument) if isinstance(argument, int) else ctypes.c_float(argument)
+def _address(tensor: Tensor) -> int:
+    assert tensor.is_contiguous()
+    return tensor.data_ptr()
+
+
+def _c_type(argument: Tensor | int | float | None) -> type[ctypes.c_void_p | ctypes.c_long | ctypes.c_float]:
+    if argument is None or isinstance(argument, Tensor):
+        return ctypes.c_void_p
+    return ctypes.c_long if isinstance(argument, int) else ctypes.c_float
+
+
+@cache
+def _function(kernel: str) -> Any:
+    library = _loaded()[0]
+    assert library is not None, "call only what `usable` allows"
+    return getattr(library, kernel)
 
 
 def load() -> tuple[ctypes.CDLL | None, Status]:

@@ -79,3 +79,8 @@ def test_views_and_empty_inputs() -> None:
     wide = torch.randn(6, 8, generator=torch.Generator().manual_seed(2))
     torch.testing.assert_close(situ_glu(wide[:, ::2], wide[:, 1::2]), situ_glu_naive(wide[:, ::2], wide[:, 1::2]))
     assert situ_glu(wide[:0], wide[:0]).shape == (0, 8)
+
+
+def test_no_gate_is_nan_where_the_exponential_overflows() -> None:
+    gate = torch.linspace(-89.0, -88.0, 2001)
+    assert situ_glu(gate, torch.ones_like(gate)).isfinite().all()

@@ -35,7 +35,7 @@ INLINE float clamp(float x, float low, float high) { return x < low ? low : (x >
 
 INLINE float exponential(float x) {
     float scale, p = expm1_reduced(clamp(x, -87.0f, 89.0f), &scale);
-    return scale * p + scale;
+    return scale * (1.0f + p); // an infinite scale times a negative p, plus that scale, would be NaN
 }
 
 INLINE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }

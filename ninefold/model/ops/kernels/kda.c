@@ -1,47 +1,10 @@
 // Kimi Delta Attention as a recurrence over packed documents; the PyTorch form is in ops/kda_chunk.py.
 // q, k, g [T, H, K], v, o [T, H, V], beta [T, H], states [D, H, K, V], starts [D + 1]: first token of each document, then T.
 
-#include "elementary.h"
+#include "delta.h"
+#include "linear.h"
 
 #define TILE 16 // tokens between two states saved for the backward pass
-#define LANES 16
-
-// The state of one head is S [K][V]. A token does S <- diag(decay) S; u = beta (v - k^T S); S <- S + k u^T; o = q^T S.
-
-INLINE void decay_of(long K, const float *g, float *decay) {
-#pragma omp simd
-    for (long i = 0; i < K; i++) decay[i] = exponential(g[i]);
-}
-
-// Decays S into `decayed` (which may be S) and reads r = k^T S from it.
-INLINE void decay_and_read(long K, long V, const float *S, const float *decay, const float *k, float *decayed, float *r) {
-    for (long j = 0; j < V; j++) r[j] = 0.0f;
-    for (long i = 0; i < K; i++) {
-#pragma omp simd
-        for (long j = 0; j < V; j++) {
-            float s = decay[i] * S[i * V + j];
-            decayed[i * V + j] = s;
-            r[j] += k[i] * s;
-        }
-    }
-}
-
-INLINE void token(long K, long V, const float *q, const float *k, const float *v, const float *g, float beta, float *S,
-                  float *o) {
-    float decay[K], u[V], out[V];
-    decay_of(K, g, decay);
-    decay_and_read(K, V, S, decay, k, S, u);
-    for (long j = 0; j < V; j++) u[j] = beta * (v[j] - u[j]), out[j] = 0.0f;
-    for (long i = 0; i < K; i++) {
-#pragma omp simd
-        for (long j = 0; j < V; j++) {
-            float s = S[i * V + j] + k[i] * u[j];
-            S[i * V + j] = s;
-            out[j] += q[i] * s;
-        }
-    }
-    memcpy(o, out, sizeof out);
-}
 
 INLINE void step(const float *q, const float *k, const float *v, const float *g, const float *beta, float *state, float *o,
                  long rows, long K, long V) {
@@ -78,20 +41,6 @@ typedef struct {
     float *state;   // [V, K]
     float *d_state; // [V, K]
 } scratch_t;
-
-// Sum of x * y by halves: left to itself the compiler adds up a vector's lanes in order, one after the other.
-INLINE float dot(long N, const float *x, const float *y) {
-    float lane[LANES] = {0.0f};
-    long i = 0;
-    for (; i + LANES <= N; i += LANES)
-#pragma omp simd
-        for (long l = 0; l < LANES; l++) lane[l] += x[i + l] * y[i + l];
-    for (; i < N; i++) lane[i % LANES] += x[i] * y[i];
-    for (long width = LANES / 2; width > 0; width /= 2)
-#pragma omp simd
-        for (long l = 0; l < width; l++) lane[l] += lane[l + width];
-    return lane[0];
-}
 
 INLINE void transpose(long rows, long columns, const float *in, float *out) {
     for (long i = 0; i < rows; i++)
