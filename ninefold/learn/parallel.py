@@ -170,7 +170,11 @@ def _send(sender: Connection, reply: _Reply) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Make the kernel kill this process when process `parent` ends; elsewhere than on Linux a thread watches for it."""
+    """Make the kernel kill this process when process `parent` ends; elsewhere than on Linux a thread watches for it.
+
+    Ctrl-C is the parent's to answer: a terminal sends it to all processes, and here it is ignored.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform != "linux":
         threading.Thread(target=_watch_parent, daemon=True).start()
         return
