@@ -20,6 +20,8 @@ ROW_TOKENS = 120
 """Of a typical trajectory, prompt and tool results included."""
 NEW_TOKENS = 50
 """Of these, sampled."""
+ORDER = ("sft", "budgets", "rl", "pool", "pooled", "mopd", "draft", "evaluate")
+"""Of stages that train or sample."""
 PROBE_ROWS = 128
 PROBE_NEW = 24
 
@@ -63,9 +65,9 @@ def work_of(recipe: Recipe) -> dict[str, Work]:
         "mopd": mopd.steps * mopd.rollouts * 4 / 3,
         "draft": recipe.draft.steps * recipe.draft.batch_tokens / ROW_TOKENS,
     }
-    names = dict.fromkeys(["pretrain", *rows, *played])
+    names = [name for name in ORDER if name in rows or name in played]
     work = {name: Work(trained=rows.get(name, 0) * ROW_TOKENS, sampled=played.get(name, 0) * NEW_TOKENS) for name in names}
-    return {**work, "pretrain": Work(trained=recipe.pretrain.tokens)}
+    return {"pretrain": Work(trained=recipe.pretrain.tokens), **work}
 
 
 def measure_speed(recipe: Recipe) -> Speed:

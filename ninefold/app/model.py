@@ -6,14 +6,16 @@ from ninefold.app.configuration import stored_recipe
 from ninefold.core.errors import UserError
 from ninefold.core.store import Run, is_complete
 from ninefold.engine.native import NativeConfig, NativeEngine
+from ninefold.engine.speculative import SpeculativeConfig, SpeculativeEngine
+from ninefold.recipes.draft import load_draft
 from ninefold.recipes.kit import Kit
 from ninefold.serve.completion import Service
 from ninefold.serve.generation import EngineLoop
 
 FINAL = ("mopd", "pooled", "sft", "pretrain")
 """Stages that leave a model for all cells, the best first."""
-ROWS = 32
-"""Generations that decode at the same time."""
+CONFIG = NativeConfig(rows=32)
+"""So many generations decode at the same time; a server has no groups to sample, as training has."""
 
 
 def final_stage(run: Run) -> str:
@@ -24,20 +26,28 @@ def final_stage(run: Run) -> str:
     raise UserError(f"{run.path} has no model yet: let `ninefold run` get beyond pre-training first")
 
 
-def open_service(run: Run, stage: str) -> Service:
-    """The model that a stage left (`mopd`, `sft`, `rl/coding/low`, …) behind an engine. Raises UserError."""
+def open_service(run: Run, stage: str, *, draft: bool = False) -> Service:
+    """The model that a stage left (`mopd`, `sft`, `rl/coding/low`, …) behind an engine; with `draft`, the run's draft
+    proposes tokens for the final one. Raises UserError."""
     parts = tuple(part for part in stage.split("/") if part)
     weights = run.stage(*parts) / "model"
     if not weights.is_dir():
         raise UserError(f"stage {stage} of {run.path} left no model; one that did is {final_stage(run)}")
     kit = Kit(recipe=stored_recipe(run), run=run)
-    config = NativeConfig(rows=ROWS)
-    engine = NativeEngine(kit.load(*parts), stop_ids=kit.chat.stop_ids, config=config)
+    engine = _speculative(kit, stage) if draft else NativeEngine(kit.load(*parts), stop_ids=kit.chat.stop_ids, config=CONFIG)
     return Service(
         loop=EngineLoop(engine),
         chat=kit.chat,
         model=run.name,
-        context=config.capacity,
-        limit=2 * ROWS,
+        context=engine.config.capacity,
+        limit=2 * engine.config.rows,
+        constrain=not draft,
         created=int(weights.stat().st_mtime),
     )
+
+
+def _speculative(kit: Kit, stage: str) -> SpeculativeEngine:
+    if stage != FINAL[0] or not is_complete(kit.run.stage("draft")):
+        raise UserError(f"the draft of {kit.run.path} goes with stage {FINAL[0]} and needs stage draft to be complete")
+    config = SpeculativeConfig(rows=CONFIG.rows)
+    return SpeculativeEngine(kit.load(stage), load_draft(kit), stop_ids=kit.chat.stop_ids, config=config)

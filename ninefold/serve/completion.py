@@ -33,6 +33,8 @@ class Service:
     """Tokens of prompt and answer together."""
     limit: int = 64
     """Generations at a time."""
+    constrain: bool = True
+    """Every answer is held to well-formed messages. False leaves requests without tools free, so that a draft can propose."""
     created: int = 0
     """When the model was made, in seconds since the epoch."""
 
@@ -52,7 +54,7 @@ class Service:
         except UserError as error:
             raise invalid(str(error), "messages") from None
         try:
-            grammar = self.chat.grammar(tools, tool_choice=choice)
+            grammar = self.chat.grammar(tools, tool_choice=choice) if tools or self.constrain else None
         except UserError as error:
             raise invalid(str(error), "tools") from None
         ids = np.concatenate([segment.ids for segment in segments]).astype(np.int32)
@@ -73,7 +75,9 @@ class Service:
             )
             for index in range(choices)
         ]
-        replies = [Reply(self.chat, stops=request.stops, logprobs=bool(request.logprobs)) for _ in generations]
+        replies = [
+            Reply(self.chat, stops=request.stops, logprobs=bool(request.logprobs), calls=bool(tools)) for _ in generations
+        ]
         return ChatCompletion(service=self, request=request, generations=generations, replies=replies)
 
 
@@ -85,6 +89,10 @@ class ChatCompletion:
         self._generations, self._replies = generations, replies
         self._id = f"chatcmpl-{secrets.token_hex(12)}"
         self._created = int(time.time())
+
+    @property
+    def prompt_tokens(self) -> int:
+        return len(self._generations[0].ids)
 
     @property
     def tokens(self) -> int:
@@ -193,7 +201,7 @@ class ChatCompletion:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._service.model}
 
     def _usage(self) -> dict[str, Any]:
-        prompt = len(self._generations[0].ids)
+        prompt = self.prompt_tokens
         sampled = self.tokens
         reasoning = sum(reply.reasoning_tokens for reply in self._replies)
         return {

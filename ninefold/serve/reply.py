@@ -64,11 +64,13 @@ class StopText:
 class Reply:
     """One choice of a completion."""
 
-    def __init__(self, chat: Xtml, *, stops: Sequence[str] = (), logprobs: bool = False) -> None:
+    def __init__(self, chat: Xtml, *, stops: Sequence[str] = (), logprobs: bool = False, calls: bool = True) -> None:
+        """`calls` False passes over tool calls: nobody declared a tool."""
         self._chat = chat
         self._parser = chat.parser()
         self._stop = StopText(stops)
         self._logprobs = logprobs
+        self._taken = calls
         self._calls = 0
         self.tokens = 0
         """Sampled so far."""
@@ -92,7 +94,7 @@ class Reply:
 
     def _delta(self, event: TextDelta | CallClosed, token: int, logprob: float) -> list[Delta]:
         if isinstance(event, CallClosed):
-            if event.call.error is not None:
+            if event.call.error is not None or not self._taken:
                 return []
             self._calls += 1
             return [Delta(call=(self._calls - 1, event.call))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,36 @@ def test_a_cancelled_request_ends_all_its_choices(started: Callable[..., EngineL
         await until_idle(loop)
 
     asyncio.run(cancel())
+
+
+def test_only_tools_constrain_where_a_draft_may_propose(started: Callable[..., EngineLoop], chat: Xtml) -> None:
+    seen: list[bool] = []
+    calling = chat.completion(
+        {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "clock", "arguments": "{}"}}]}
+    )
+
+    def respond(request: Request) -> IntArray:
+        seen.append(request.allowed is not None)
+        return calling[len(request.ids) - prompt :]
+
+    async def ask(constrain: bool, tools: list[dict[str, Any]]) -> dict[str, Any]:
+        nonlocal prompt
+        service = Service(loop=loop, chat=chat, model="m", context=512, constrain=constrain)
+        request = ChatRequest(model="m", messages=[{"role": "user", "content": "go"}], tools=tools)
+        whole = service.complete(request)
+        prompt = whole.prompt_tokens
+        return (await whole.whole())["choices"][0]
+
+    prompt, loop = 0, started(respond)
+    clock = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object", "properties": {}}}}
+    free = asyncio.run(ask(False, []))
+    assert not any(seen)
+    assert free["finish_reason"] == "stop"
+    assert "tool_calls" not in free["message"]
+    for constrain, tools in ((False, [clock]), (True, [])):
+        seen.clear()
+        asyncio.run(ask(constrain, tools))
+        assert all(seen)
 
 
 def test_a_failing_engine_is_reported_to_all(started: Callable[..., EngineLoop], chat: Xtml) -> None:

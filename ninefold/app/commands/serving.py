@@ -53,6 +53,9 @@ def serve(
         str, typer.Option("--api-key", envvar="NINEFOLD_API_KEY", help="Clients must send it; none is asked for if absent.")
     ] = "",
     stage: StageName = "",
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Speculative decoding with the run's draft; answers are distributed alike.")
+    ] = False,
 ) -> None:
     """Serve a run's model to OpenAI clients, effort included (`reasoning_effort`: low, high, max)."""
     import uvicorn
@@ -63,7 +66,7 @@ def serve(
     if host not in LOCAL and not api_key:
         raise UserError(f"--host {host} opens the server to others: give it an --api-key (or NINEFOLD_API_KEY)")
     target = open_run(run)
-    service = open_service(target, stage or _final(target))
+    service = open_service(target, stage or _final(target), draft=draft)
     err().print(f"model {service.model} at http://{host}:{port}/v1 (Ctrl-C ends it)", style="bold", soft_wrap=True)
     uvicorn.run(create_app(service, api_key=api_key or None), host=host, port=port, log_level="warning")
 

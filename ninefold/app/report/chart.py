@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +85,6 @@ def bars(names: Sequence[str], values: Sequence[float], name: str, colour: str) 
     }
 
 
-def shorten(value: float) -> float:
-    """Five significant digits: the page stays small."""
-    return float(f"{value:.5g}")
+def shorten(value: float) -> float | None:
+    """Five significant digits, so that the page stays small; None, a gap, for what is not finite."""
+    return float(f"{value:.5g}") if math.isfinite(value) else None
