@@ -83,15 +83,17 @@ class Trainer(Generic[M]):
         self.version = 0
         """Weight updates: the policy version of the weights as they stand."""
 
-    def step(self, batches: Sequence[Batch], loss: Callable[[M, Batch], Loss], scale: float = 1.0) -> dict[str, float]:
+    def step(
+        self, batches: Sequence[Batch], loss: Callable[[M, Batch], Loss], scale: float = 1.0, still_tokens: int = 0
+    ) -> dict[str, float]:
         """One update from this rank's micro-batches, perhaps none; metrics of the whole batch.
 
         Gradients are of the loss summed over all tokens of all ranks, divided by their number. `scale` multiplies the
-        scheduled learning rates. A step whose gradient is not finite, or that has no token, changes nothing but `steps_done`.
-        Raises Diverged as `GuardConfig` says.
+        scheduled learning rates; `still_tokens` of this rank are known to have no gradient and only count. A step whose
+        gradient is not finite, or that has no token, changes nothing but `steps_done`. Raises Diverged as `GuardConfig` says.
         """
         self._observe(True)
-        measured, tokens = self._backward(batches, loss)
+        measured, tokens = self._backward(batches, loss, still_tokens)
         parameters = [a.parameter for a in self.assigned]
         norm = reduce_gradients(parameters, max(tokens, 1), self.config.clip_norm, self.world)
         factor = scale * learning_rate_factor(self.config.schedule, self.steps_done, self.config.steps)
@@ -107,11 +109,10 @@ class Trainer(Generic[M]):
         self.guard.loads(metrics, self.steps_done)
         return metrics
 
-    def _backward(self, batches: Sequence[Batch], loss: Callable[[M, Batch], Loss]) -> tuple[dict[str, Mean], int]:
-        """Leave this rank's summed gradients on the parameters; metrics and tokens of all ranks."""
+    def _backward(self, batches: Sequence[Batch], loss: Callable[[M, Batch], Loss], tokens: int) -> tuple[dict[str, Mean], int]:
+        """Leave this rank's summed gradients on the parameters; metrics, and tokens of all ranks, from `tokens` on."""
         self.model.zero_grad(set_to_none=True)
         measured: dict[str, Mean] = {}
-        tokens = 0
         for batch in batches:
             part = loss(self.model, batch)
             part.total.backward()

@@ -39,7 +39,7 @@ class ContextStage(Config):
 class PretrainConfig(Config):
     """Next-token prediction on the corpus, MTP trained along."""
 
-    tokens: int = 3_200_000
+    tokens: int = 2_400_000
     batch_tokens: int = 4096
     stages: tuple[ContextStage, ...] = (
         ContextStage(length=128, share=0.70),
@@ -47,7 +47,7 @@ class PretrainConfig(Config):
         ContextStage(length=320, share=0.10),
         ContextStage(length=512, share=0.05),
     )
-    step_sizes: StepSizes = StepSizes(muon=0.01, adamw=3e-3)
+    step_sizes: StepSizes = StepSizes(muon=0.02, adamw=6e-3)
     floor: float = 0.05
     """Final learning rate as a share of the peak."""
     weight_decay: float = 0.01
@@ -185,7 +185,7 @@ class Recipe(Config):
     seed: int = 0
     families: dict[Domain, dict[str, tuple[int, ...]]] = {
         "general": {"arithmetic": (0,)},
-        "agents": {"assistant": (0,)},
+        "agents": {"assistant": (0, 1)},
         "coding": {"expression": (0,)},
     }
     """Domain → family → levels trained and evaluated on."""

@@ -7,6 +7,7 @@ samples → batches → loss, optimiser → weights → engine
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,10 @@ class Loop:
         cohorts = [reward_group(group, multiplier=tau) for group in groups]
         if self.config.drop_constant_outcomes:
             cohorts = outcome_filter(cohorts)
-        batches = micro_batches(samples_of(cohorts), self.config.micro_tokens)
-        metrics = self.trainer.step(batches, lambda model, batch: policy_loss(model, batch, self.config.policy))
+        moving, still = samples_of(cohorts, self.trainer.version)
+        batches = micro_batches(moving, self.config.micro_tokens)
+        loss = partial(policy_loss, config=self.config.policy)
+        metrics = self.trainer.step(batches, loss, still_tokens=sum(int(s.mask.sum()) for s in still))
         self.trained += [group.id for group in groups]
         left = {"waiting": self.rollout.waiting, "paused": self.rollout.paused}
         self.emit("step", **metrics, **describe(groups, cohorts), **left, tau=tau, total=self.config.steps)
@@ -155,16 +158,23 @@ class Loop:
             self.trained, self.dev = loop["trained"], loop["dev"]
 
 
-def samples_of(cohorts: Sequence[Cohort]) -> list[Sample]:
-    """Rows with their streams: every token of a trajectory has its trajectory's advantage, r − r̄ of its group."""
-    samples: list[Sample] = []
+def samples_of(cohorts: Sequence[Cohort], version: int) -> tuple[list[Sample], list[Sample]]:
+    """Rows with their streams: every token of a trajectory has its trajectory's advantage, r − r̄ of its group.
+
+    Second come the rows that cannot move the weights, to be counted only: without advantage, and sampled wholly by the
+    weights of `version`, where ρ = 0 and so the pull's gradient is 0 too.
+    """
+    moving: list[Sample] = []
+    still: list[Sample] = []
     for cohort in cohorts:
         advantage_n = advantages([m.reward for m in cohort.members], [cohort.group.id] * len(cohort.members))
         for member, advantage in zip(cohort.members, advantage_n):
             for row in member.trajectory.rows:
                 streams = {"advantage": np.full(len(row), advantage, np.float32), "old_logprob": row.logprobs}
-                samples.append(Sample(ids=row.ids, mask=row.loss_mask, streams=streams, task=cohort.group.task.id))
-    return samples
+                sample = Sample(ids=row.ids, mask=row.loss_mask, streams=streams, task=cohort.group.task.id)
+                fresh = bool((row.versions[row.sampled_mask] == version).all())
+                (still if advantage == 0 and fresh else moving).append(sample)
+    return moving, still
 
 
 def describe(groups: Sequence[Group], cohorts: Sequence[Cohort]) -> dict[str, float]:

@@ -28,7 +28,14 @@ class CorpusConfig(Config):
     skills: Skills = Skills()
     max_characters: int = 1_000_000
     """Text kept per domain, cut at whole documents."""
-    rates: dict[str, float] = {"code": 0.05, "web": 0.05, "mathematics": 0.05, "knowledge": 0.05, "skills": 0.62, "wire": 0.18}
+    rates: dict[str, float] = {
+        "code": 0.025,
+        "web": 0.025,
+        "mathematics": 0.025,
+        "knowledge": 0.025,
+        "skills": 0.80,
+        "wire": 0.10,
+    }
     """Domain → share of tokens; `skills` are generated worksheets, `wire` conversations on set-aside content."""
 
 

@@ -21,12 +21,12 @@ DIGITS = tuple("0123456789")
 class Skills(Config):
     """Relative frequency of each kind of item."""
 
-    repeat: float = 0.12
-    copy_words: float = 0.08
-    recall: float = 0.24
-    sums: float = 0.20
-    additions: float = 0.08
-    expressions: float = 0.28
+    repeat: float = 0.16
+    copy_words: float = 0.10
+    recall: float = 0.08
+    sums: float = 0.30
+    additions: float = 0.14
+    expressions: float = 0.22
 
 
 def page(skills: Skills, characters: int, *names: object) -> str:
