@@ -28,17 +28,14 @@ class Talk:
 
     def answer(self, text: str) -> None:
         """Say `text` and print what comes back as it is sampled. Raises UserError."""
-        self._messages.append({"role": "user", "content": text})
-        request = ChatRequest(
-            model=self._service.model, messages=self._messages, reasoning_effort=self._effort, **self._options
-        )
+        messages = [*self._messages, {"role": "user", "content": text}]
+        request = ChatRequest(model=self._service.model, messages=messages, reasoning_effort=self._effort, **self._options)
         try:
             message, tokens = asyncio.run(self._stream(request))
         except ApiError as error:
-            self._messages.pop()
             raise UserError(str(error)) from None
         self._console.print(Text(f"\n[{self._effort}: {tokens} tokens]", style="dim"))
-        self._messages.append(message)
+        self._messages = [*messages, message]
 
     async def _stream(self, request: ChatRequest) -> tuple[dict[str, Any], int]:
         message: dict[str, Any] = {"role": "assistant", "content": "", "reasoning_content": ""}

@@ -28,7 +28,7 @@ class Delta:
 
 
 class StopText:
-    """Cuts text at the first of some sequences; holds back what may be the beginning of one."""
+    """Cuts text at the sequence that is complete first, however it arrives; holds back what may be the beginning of one."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stops)
@@ -40,10 +40,10 @@ class StopText:
         if self.hit:
             return ""
         self._held += text
-        places = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
-        if places:
+        found = [(place + len(stop), place) for stop in self._stops if (place := self._held.find(stop)) >= 0]
+        if found:
             self.hit = True
-            return self._held[: min(places)]
+            return self._held[: min(found)[1]]
         shown = self._held[: len(self._held) - self._overlap()]
         self._held = self._held[len(shown) :]
         return shown
