@@ -18,7 +18,7 @@ from ninefold.core.types import Call, Domain, Limits, Result, Split, Task
 
 RUN = Tool(name="run", description="Check the code against the task: right or wrong.", parameters={"code": "string"})
 
-LIMITS = Limits(turns=9, new_tokens=260)
+LIMITS = Limits(turns=9, new_tokens=330)
 
 
 class ExpressionWorld:

@@ -17,8 +17,8 @@ AIM = 0.75
 SLOPPY_AIM = 0.25
 """The same in a demonstration that slips."""
 
-RUNS: Mapping[Effort, int] = {"low": 0, "high": 2, "max": 4}
-"""Checks that a demonstrator makes at most before it answers with its last candidate."""
+RUNS: Mapping[Effort, tuple[int, int]] = {"low": (0, 0), "high": (1, 3), "max": (3, 6)}
+"""Fewest and most checks that a demonstrator allows itself before it answers with its last candidate."""
 
 
 def gold(task: Task) -> Script:
@@ -41,10 +41,11 @@ def _aim_at_targets(task: Task, style: Style, rng: Random, aim: float) -> Steps:
     named = list(task.data["named"])
     rng.shuffle(named)
     attempt = ""
-    for turn in range(max(1, RUNS[style.effort])):
+    runs = rng.randint(*RUNS[style.effort])
+    for turn in range(max(1, runs)):
         target = named[turn % len(named)]
         attempt = expression_for(rng, target) if rng.random() < aim else random_expression(rng)[0]
-        if RUNS[style.effort] == 0:
+        if runs == 0:
             break
         (seen,) = yield use("run", str(target) if style.effort == "max" else "", code=attempt)
         if seen.text == "right":
@@ -55,10 +56,11 @@ def _aim_at_targets(task: Task, style: Style, rng: Random, aim: float) -> Steps:
 def _aim_at_rule(task: Task, style: Style, rng: Random, aim: float) -> Steps:
     rule = rule_of(task)
     attempt = ""
-    for _ in range(max(1, RUNS[style.effort])):
+    runs = rng.randint(*RUNS[style.effort])
+    for _ in range(max(1, runs)):
         b = rule.b if rng.random() < aim else rng.randint(1, 9)
         attempt = Rule(kind=rule.kind, a=rule.a, b=b, c=rule.c).source
-        if RUNS[style.effort] == 0:
+        if runs == 0:
             break
         (seen,) = yield use("run", f"a={rule.a},b={b}" if style.effort == "max" else "", code=attempt)
         if seen.text == "right":
