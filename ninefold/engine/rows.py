@@ -51,9 +51,9 @@ class RowTable:
         return self._row.get(session)
 
     def holds(self, row: int, ids: IntArray) -> bool:
-        """Whether `ids` extend what the row holds by at least one token."""
+        """Whether `ids` begin with what the row holds; that may be all of them, as the cache never holds a row's last token."""
         n = int(self.known[row])
-        return n < len(ids) and np.array_equal(self.tokens[row, :n], ids[:n])
+        return n <= len(ids) and np.array_equal(self.tokens[row, :n], ids[:n])
 
     def take(self, session: str) -> int | None:
         """A row for a new session: a free one, or that of the session idle for longest; None where all are running."""
