@@ -19,7 +19,7 @@ from ninefold.core.layout import DocLayout
 from ninefold.core.protocols import Completion, Request, WeightHandle
 from ninefold.core.types import FinishReason
 from ninefold.engine.rows import RowTable
-from ninefold.engine.sampling import draw, probabilities, uniforms
+from ninefold.engine.sampling import choose, logprob_of, uniforms
 from ninefold.model.decode import Cache, Decoder, Rows
 from ninefold.model.k3 import K3
 from ninefold.model.weights import Weights
@@ -192,12 +192,14 @@ class NativeEngine:
         """The rows' next tokens, and their log-probabilities at temperature 1 before any grammar."""
         table = self._table
         logits_NV = self._decoder.logits(final_ND)
-        logprobs_NV = torch.log_softmax(logits_NV, -1)
-        self._constrain(logits_NV, rows, np.arange(len(rows)))
+        free_NV = logits_NV
+        if table.constrained[rows].any():
+            logits_NV = logits_NV.clone()
+            self._constrain(logits_NV, rows, np.arange(len(rows)))
         temperature, top_p = torch.from_numpy(table.temperature[rows]), torch.from_numpy(table.top_p[rows])
         uniform = torch.from_numpy(uniforms(table.seed[rows], table.known[rows]))
-        token_N = draw(probabilities(logits_NV, temperature, top_p), uniform)
-        return token_N.numpy(), logprobs_NV.gather(1, token_N[:, None]).squeeze(1).numpy()
+        token_N = choose(logits_NV, temperature, top_p, uniform)
+        return token_N.numpy(), logprob_of(free_NV, token_N).numpy()
 
     def _constrain(self, logits_NV: torch.Tensor, rows: Rows, places: Rows) -> None:
         """Rule out the tokens that a row's grammar does not let come next; `places[i]` holds the logits of `rows[i]`."""

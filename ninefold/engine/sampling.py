@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ninefold.model.ops import native
+
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
 
@@ -26,6 +28,23 @@ def _finish(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
         for shift, factor in _MIX:
             x = (x ^ (x >> shift)) * factor
     return x ^ (x >> np.uint64(31))
+
+
+def choose(logits_NV: Tensor, temperature_N: Tensor, top_p_N: Tensor, uniform_N: Tensor) -> Tensor:
+    """[N] tokens: `draw` from `probabilities`, in one pass over the logits where there is no nucleus to cut."""
+    if bool((top_p_N < 1).any()) or not native.usable(logits_NV):
+        return draw(probabilities(logits_NV, temperature_N, top_p_N), uniform_N)
+    N, V = logits_NV.shape
+    assert temperature_N.shape == uniform_N.shape == (N,)
+    assert temperature_N.dtype == uniform_N.dtype == torch.float64
+    token_N, weight_V, group_V = torch.empty(N, dtype=torch.int64), logits_NV.new_empty(V), uniform_N.new_empty(V)
+    native.call("softmax_draw", logits_NV.contiguous(), temperature_N, uniform_N, token_N, weight_V, group_V, N, V)
+    return token_N
+
+
+def logprob_of(logits_NV: Tensor, token_N: Tensor) -> Tensor:
+    """[N] log-probabilities of the tokens at temperature 1."""
+    return logits_NV.gather(1, token_N[:, None]).squeeze(1) - logits_NV.logsumexp(-1)
 
 
 def probabilities(logits_NV: Tensor, temperature_N: Tensor, top_p_N: Tensor) -> Tensor:

@@ -10,16 +10,16 @@ from functools import cached_property
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ninefold.core.layout import DocLayout
 from ninefold.model.config import K3Config
 from ninefold.model.norm import RMSNorm, rms_norm
 from ninefold.model.ops import native
-from ninefold.model.ops.conv import short_conv, short_conv_step
+from ninefold.model.ops.conv import last_inputs, short_conv, short_conv_step
 from ninefold.model.ops.kda import A_LOG_MAX, kda, kda_gate, kda_step, l2norm
-from ninefold.model.ops.layer import KDAWeights, kda_layer_step
+from ninefold.model.ops.kda_layer import KDAWeights, kda_layer, kda_layer_step
+from ninefold.model.ops.product import product
 
 
 class KDAState(NamedTuple):
@@ -50,6 +50,18 @@ class FusedKDA:
 
     def packed(self, x_TD: Tensor, layout: DocLayout, initial: KDAState | None = None) -> tuple[Tensor, KDAState]:
         """[T, D] of whole documents, or of their continuations from `initial`; also the state after each document."""
+        if self._kernel is None or not native.usable(x_TD):
+            return self.packed_torch(x_TD, layout, initial)
+        x_TI, channels = product(x_TD, self.input_ID), len(self.conv_CW)
+        if initial is None:
+            window = x_TD.new_zeros(layout.documents, self.conv_CW.shape[1] - 1, channels)
+            initial = KDAState(window, x_TD.new_zeros(layout.documents, self.heads, *[len(self.norm_V)] * 2))
+        y_TJ, delta_DHKV = kda_layer(x_TI, self._kernel, *initial, layout)
+        state = KDAState(last_inputs(x_TI[:, :channels], layout, initial.conv_DWC), delta_DHKV)
+        return product(y_TJ, self.output_DJ), state
+
+    def packed_torch(self, x_TD: Tensor, layout: DocLayout, initial: KDAState | None = None) -> tuple[Tensor, KDAState]:
+        """`packed` from the single operations."""
         qkv_TC, gate_TJ, decay_THK, beta_TH = self._project(x_TD)
         conv_DWC, delta_DHKV = (None, None) if initial is None else initial
         convolved_TC, conv_DWC = short_conv(qkv_TC, self.conv_CW, layout, conv_DWC)
@@ -60,7 +72,7 @@ class FusedKDA:
     def step(self, x_BD: Tensor, state: KDAState) -> Tensor:
         """One token of each row; `state` is updated in place."""
         if self._kernel is not None and native.usable(x_BD, *state):
-            return F.linear(kda_layer_step(F.linear(x_BD, self.input_ID), self._kernel, *state), self.output_DJ)
+            return product(kda_layer_step(product(x_BD, self.input_ID), self._kernel, *state), self.output_DJ)
         return self.step_torch(x_BD, state)
 
     def step_torch(self, x_BD: Tensor, state: KDAState) -> Tensor:
@@ -76,7 +88,7 @@ class FusedKDA:
             decay_up_RJ=self.decay_up_JR.T.contiguous(),
             decay_bias_J=self.decay_bias_J,
             rate_H=self.A_log_H.clamp(max=A_LOG_MAX).exp(),
-            norm_V=self.norm_V,
+            norm_K=self.norm_V,
             g_min=self.g_min,
             eps=self.eps,
         )
@@ -84,8 +96,8 @@ class FusedKDA:
 
     def _project(self, x_ND: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         inner, rank = self.decay_up_JR.shape
-        qkv, gate, decay, beta = F.linear(x_ND, self.input_ID).split((3 * inner, inner, rank, self.heads), -1)
-        z = (F.linear(decay, self.decay_up_JR) + self.decay_bias_J).unflatten(-1, (self.heads, -1))
+        qkv, gate, decay, beta = product(x_ND, self.input_ID).split((3 * inner, inner, rank, self.heads), -1)
+        z = (product(decay, self.decay_up_JR) + self.decay_bias_J).unflatten(-1, (self.heads, -1))
         return qkv, gate, kda_gate(z, self.A_log_H, self.g_min), torch.sigmoid(beta)
 
     def _split(self, qkv_NC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -95,7 +107,7 @@ class FusedKDA:
 
     def _output(self, o_NHV: Tensor, gate_NJ: Tensor) -> Tensor:
         normed_NJ = rms_norm(o_NHV, self.norm_V, self.eps).flatten(-2)
-        return F.linear(torch.sigmoid(gate_NJ) * normed_NJ, self.output_DJ)
+        return product(torch.sigmoid(gate_NJ) * normed_NJ, self.output_DJ)
 
 
 class ShortConv(nn.Module):

@@ -19,6 +19,7 @@ from ninefold.model.config import K3Config
 from ninefold.model.norm import RMSNorm, rms_norm
 from ninefold.model.ops import native
 from ninefold.model.ops.layer import MLAWeights, mla_layer_step
+from ninefold.model.ops.product import product
 
 KeyValue = tuple[Tensor, Tensor]
 """[T, H, Q] and [T, H, V]"""
@@ -100,7 +101,7 @@ class FusedMLA:
         `hidden_BS` is True where a row may not look, behind its position; it is as wide as the longest row.
         """
         if self._kernel is not None and native.usable(x_BD, cache_BSC):
-            return F.linear(mla_layer_step(F.linear(x_BD, self.input_ID), self._kernel, cache_BSC, position_B), self.output)
+            return product(mla_layer_step(product(x_BD, self.input_ID), self._kernel, cache_BSC, position_B), self.output)
         return self.step_torch(x_BD, cache_BSC, position_B, hidden_BS)
 
     def step_torch(self, x_BD: Tensor, cache_BSC: Tensor, position_B: Tensor, hidden_BS: Tensor) -> Tensor:
@@ -133,8 +134,8 @@ class FusedMLA:
         """Queries [N, H, Q], cache entries [N, C], gate logits [N, H·V]."""
         heads, latent = len(self.key_up_HNL), len(self.latent_norm_L)
         sizes = (len(self.query_norm), latent, self.rope, self.output.shape[1])
-        query, latent, shared, gate = F.linear(x_ND, self.input_ID).split(sizes, -1)
-        q = F.linear(rms_norm(query, self.query_norm, self.eps), self.query_up).unflatten(-1, (heads, -1))
+        query, latent, shared, gate = product(x_ND, self.input_ID).split(sizes, -1)
+        q = product(rms_norm(query, self.query_norm, self.eps), self.query_up).unflatten(-1, (heads, -1))
         return q, torch.cat([rms_norm(latent, self.latent_norm_L, self.eps), shared], -1), gate
 
     def _expand(self, entry_XC: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,7 +147,7 @@ class FusedMLA:
         return torch.cat([k_nope, shared.unsqueeze(-2).expand(*k_nope.shape[:-1], -1)], -1), v
 
     def _output(self, o_NHV: Tensor, gate: Tensor) -> Tensor:
-        return F.linear(torch.sigmoid(gate) * o_NHV.flatten(-2), self.output)
+        return product(torch.sigmoid(gate) * o_NHV.flatten(-2), self.output)
 
 
 def _pad(x_THX: Tensor, layout: DocLayout) -> Tensor:

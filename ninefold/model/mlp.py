@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ninefold.model.ops.product import product
 from ninefold.model.ops.situ import situ_glu
 
 
@@ -24,8 +24,8 @@ class FusedMLP:
 
     def __call__(self, x_ND: Tensor) -> Tensor:
         """[N, D] → [N, D]"""
-        gate, up = F.linear(x_ND, self.gate_up).chunk(2, -1)
-        return F.linear(situ_glu(gate, up, self.beta_gate, self.beta_up), self.down)
+        gate, up = product(x_ND, self.gate_up).chunk(2, -1)
+        return product(situ_glu(gate, up, self.beta_gate, self.beta_up), self.down)
 
 
 class MLP(nn.Module):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ninefold.model.config import K3Config
@@ -18,6 +17,7 @@ from ninefold.model.norm import RMSNorm, rms_norm
 from ninefold.model.ops import native
 from ninefold.model.ops.layer import MoEWeights, moe_layer
 from ninefold.model.ops.moe import experts, route
+from ninefold.model.ops.product import product
 from ninefold.model.ops.situ import situ_glu
 from ninefold.model.quant.mx import MXFP4, MXFP8, fake_quant
 from ninefold.model.routing import RoutingCounts
@@ -51,25 +51,25 @@ class FusedMoE:
     def __call__(self, x_ND: Tensor) -> Tensor:
         """[N, D] → [N, D]"""
         if self.counts is None and not torch.is_grad_enabled() and self._kernel is not None and native.usable(x_ND):
-            mixed_NO = moe_layer(F.linear(x_ND, self.input_ID), F.linear(x_ND, self.router_ED), self._kernel)
-            return F.linear(mixed_NO, self.output)
+            mixed_NO = moe_layer(product(x_ND, self.input_ID), product(x_ND, self.router_ED), self._kernel)
+            return product(mixed_NO, self.output)
         return self.compose(x_ND)
 
     def compose(self, x_ND: Tensor) -> Tensor:
         """The layer from the single operations, with gradients; the router computes in fp32 at least."""
         wide = torch.promote_types(x_ND.dtype, torch.float32)
-        scores_NE = torch.sigmoid(F.linear(x_ND.to(wide), self.router_ED.to(wide)))
+        scores_NE = torch.sigmoid(product(x_ND.to(wide), self.router_ED.to(wide)))
         index_Nk, weight_Nk, cutoff_N = route(scores_NE, self.bias_E, self.top_k)
         if self.counts is not None:
             self.counts.add(scores_NE.detach(), cutoff_N.detach(), index_Nk)
         latent = len(self.norm_L)
         shared = self.output.shape[1] - latent
-        z_NL, gate, up = F.linear(x_ND, self.input_ID).split((latent, shared, shared), -1)
+        z_NL, gate, up = product(x_ND, self.input_ID).split((latent, shared, shared), -1)
         if self.quantized:
             z_NL = fake_quant(z_NL, MXFP8)
         u_NL = experts(z_NL, index_Nk, weight_Nk.to(x_ND.dtype), self.w1_EFL, self.w3_EFL, self.w2_ELF)
         inner = situ_glu(gate, up, self.beta_gate, self.beta_up)
-        return F.linear(torch.cat([rms_norm(u_NL, self.norm_L, self.eps), inner], -1), self.output)
+        return product(torch.cat([rms_norm(u_NL, self.norm_L, self.eps), inner], -1), self.output)
 
     @cached_property
     def _kernel(self) -> MoEWeights | None:

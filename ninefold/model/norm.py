@@ -1,14 +1,13 @@
-"""RMSNorm with a learned scale."""
+"""RMSNorm as a module."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
+from ninefold.model.ops.norm import rms_norm
 
-def rms_norm(x: Tensor, weight_C: Tensor, eps: float) -> Tensor:
-    """x · rsqrt(mean x² + eps) · weight over the last axis, in x's dtype."""
-    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight_C
+__all__ = ["RMSNorm", "rms_norm"]
 
 
 class RMSNorm(nn.Module):

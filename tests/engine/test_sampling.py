@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ninefold.engine.sampling import draw, probabilities, uniforms
+from ninefold.engine.sampling import choose, draw, logprob_of, probabilities, uniforms
 
 
 def test_noise_is_uniform_and_uncorrelated_over_seeds_and_places() -> None:
@@ -63,3 +63,26 @@ def test_impossible_tokens_are_never_drawn(place: int, u: float) -> None:
     p = torch.zeros(1, 5, dtype=torch.float64)
     p[0, place] = 1.0
     assert draw(p, torch.tensor([u], dtype=torch.float64)).item() == place
+
+
+@given(
+    logits=st.lists(st.floats(-60, 60, width=32) | st.just(float("-inf")), min_size=1, max_size=70),
+    temperature=st.sampled_from([0.0, 0.3, 1.0, 2.0]),
+    uniform=st.floats(0, 1, exclude_max=True),
+)
+def test_one_pass_chooses_what_the_distribution_function_says(logits: list[float], temperature: float, uniform: float) -> None:
+    logits_1V = torch.tensor([[*logits, 0.0]])
+    settings = torch.tensor([temperature], dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+    token = int(choose(logits_1V, *settings, torch.tensor([uniform], dtype=torch.float64)))
+    p = probabilities(logits_1V, *settings)[0]
+    assert p[token] > 0
+    # The same token, or its neighbour where the uniform lies within rounding of their common boundary.
+    assert float(p[:token].sum()) - 1e-5 <= uniform <= float(p[: token + 1].sum()) + 1e-5
+
+
+def test_log_probabilities_of_tokens() -> None:
+    logits = torch.randn(9, 33) * 10
+    token = torch.arange(9) * 3
+    torch.testing.assert_close(
+        logprob_of(logits, token), torch.log_softmax(logits, -1)[torch.arange(9), token], atol=1e-5, rtol=0
+    )

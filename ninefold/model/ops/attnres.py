@@ -38,6 +38,8 @@ def mix(sources: Sequence[Source], query_D: Tensor, norm_weight_D: Tensor) -> Te
     key_D = query_D * norm_weight_D
     assert all(v.shape == (len(values[0]), len(key_D)) for v in values)
     if native.usable(key_D, *values):
+        if not torch.is_grad_enabled():
+            return _mix_native(sources[0].eps, key_D, tuple(v.contiguous() for v in values))[0]
         return _MixNative.apply(sources[0].eps, key_D, *values)
     return mix_torch(sources, key_D)
 
@@ -98,18 +100,24 @@ class FinishedBlocks:
         return h_TD.to(partial_TD.dtype)
 
 
+def _mix_native(eps: float, key_D: Tensor, values: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """h_TD; then what the backward pass needs, [T, N] each: shares, products with the key, inverse RMS."""
+    T, D = values[0].shape
+    h_TD = torch.empty_like(values[0])
+    p_TN, dot_TN, inverse_rms_TN = key_D.new_empty(3, T, len(values))
+    shape = (T, len(values), D)
+    native.call("mix_forward", native.pointers(values), key_D, h_TD, p_TN, dot_TN, inverse_rms_TN, *shape, float(eps))
+    return h_TD, p_TN, dot_TN, inverse_rms_TN
+
+
 class _MixNative(torch.autograd.Function):
     """One pass over the sources of each token, forward and backward; nothing of size [T, D] is kept beside the sources."""
 
     @staticmethod
     def forward(ctx: Any, eps: float, key_D: Tensor, *values: Tensor) -> Tensor:
         values = tuple(v.contiguous() for v in values)
-        T, D = values[0].shape
-        h_TD = torch.empty_like(values[0])
-        p_TN, dot_TN, inverse_rms_TN = key_D.new_empty(3, T, len(values))
-        shape = (T, len(values), D)
         key_D = key_D.contiguous()
-        native.call("mix_forward", native.pointers(values), key_D, h_TD, p_TN, dot_TN, inverse_rms_TN, *shape, float(eps))
+        h_TD, p_TN, dot_TN, inverse_rms_TN = _mix_native(eps, key_D, values)
         ctx.save_for_backward(key_D, p_TN, dot_TN, inverse_rms_TN, *values)
         return h_TD
 

@@ -32,7 +32,7 @@ def short_conv(x_TC: Tensor, weight_CW: Tensor, layout: DocLayout, initial_DWC: 
         y_TC = _ConvNative.apply(x_TC, weight_CW, initial_DWC, layout)
     else:
         y_TC = short_conv_torch(x_TC, weight_CW, layout, initial_DWC)
-    return y_TC, _last_inputs(x_TC, layout, initial_DWC)
+    return y_TC, last_inputs(x_TC, layout, initial_DWC)
 
 
 @torch.no_grad()
@@ -68,7 +68,7 @@ def short_conv_torch(x_TC: Tensor, weight_CW: Tensor, layout: DocLayout, initial
     return silu(mixed.index_select(0, slot_T - back))
 
 
-def _last_inputs(x_TC: Tensor, layout: DocLayout, initial_DWC: Tensor) -> Tensor:
+def last_inputs(x_TC: Tensor, layout: DocLayout, initial_DWC: Tensor) -> Tensor:
     """[D, W − 1, C] what a convolution that goes on must know; short documents keep some of their initial inputs."""
     back = initial_DWC.shape[1]
     place_DW = layout.lengths[:, None] - back + np.arange(back)

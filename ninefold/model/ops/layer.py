@@ -1,6 +1,7 @@
 """What lies between a layer's input and output products, in one kernel each and without gradients: for generation.
 
-The reference is the layer's own PyTorch form in `model.kda`, `model.mla` and `model.moe`; `fits` says what the kernels take.
+The reference is the layer's own PyTorch form in `model.mla` and `model.moe`; `fits` says what the kernels take. KDA, with
+gradients, is in `ops.kda_layer`.
 Shapes: N rows, I columns of the input product, H heads, other letters as in those modules.
 """
 
@@ -12,47 +13,11 @@ import torch
 from torch import Tensor
 
 from ninefold.model.ops import native
-from ninefold.model.ops.conv import NATIVE_WIDTH
 
 WIDE = 16
 """The kernels' products write so many columns at once."""
 BLOCK = 32
 """Of the microscaling formats, along the latent."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KDAWeights:
-    """A KDA layer's own weights, laid out for the kernel."""
-
-    conv_WC: Tensor
-    decay_up_RJ: Tensor
-    decay_bias_J: Tensor
-    rate_H: Tensor
-    """e^A, the steepness of the gate."""
-    norm_V: Tensor
-    g_min: float
-    eps: float
-
-    @property
-    def fits(self) -> bool:
-        width, own = len(self.norm_V), (self.conv_WC, self.decay_up_RJ, self.decay_bias_J, self.rate_H, self.norm_V)
-        square = width * len(self.rate_H) == len(self.decay_bias_J)
-        return native.usable(*own) and square and width % WIDE == 0 and len(self.conv_WC) == NATIVE_WIDTH
-
-
-def kda_layer_step(x_BI: Tensor, weights: KDAWeights, window_BWC: Tensor, state_BHKV: Tensor) -> Tensor:
-    """[B, J] one token of each row, from convolution to output gate; window and state move on in place.
-
-    `x_BI` holds q, k, v, output gate, decay down and β.
-    """
-    w, (B, H, K, _) = weights, state_BHKV.shape
-    rank, inner = w.decay_up_RJ.shape
-    assert x_BI.shape == (B, 4 * inner + rank + H)
-    assert window_BWC.shape == (B, NATIVE_WIDTH - 1, 3 * inner)
-    y_BJ = x_BI.new_empty(B, inner)
-    own = (w.conv_WC, w.decay_up_RJ, w.decay_bias_J, w.rate_H, w.norm_V)
-    native.call("kda_layer_step", x_BI, *own, window_BWC, state_BHKV, y_BJ, B, H, rank, K, w.g_min, w.eps)
-    return y_BJ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
