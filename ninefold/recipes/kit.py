@@ -100,13 +100,14 @@ class Kit:
         task = self.families[family].generate(split, level, rng.getrandbits(48))
         return replace(task, budget=self.budgets.get(task.shape)) if self.budgets else task
 
-    @cached_property
+    @property
     def budgets(self) -> dict[str, Budget]:
         """Task shape → b₀; empty before they are measured."""
-        folder = self.run.stage("budgets")
-        if not is_complete(folder):
-            return {}
-        return {shape: Budget(**fields) for shape, fields in read_json(folder / "budgets.json").items()}
+        return self._measured if is_complete(self.run.stage("budgets")) else {}
+
+    @cached_property
+    def _measured(self) -> dict[str, Budget]:
+        return {shape: Budget(**fields) for shape, fields in read_json(self.run.stage("budgets") / "budgets.json").items()}
 
     def play(self, model: K3, tasks: Sequence[Task], effort: Effort, name: str) -> list[Trajectory]:
         """The model's attempts at the tasks, one each, in order; `name` seeds them."""
