@@ -16,6 +16,7 @@ import numpy as np
 from ninefold.agent.effort.multipliers import Multipliers
 from ninefold.agent.reward.shape import Cohort, outcome_filter, reward_group
 from ninefold.core.events import Emit
+from ninefold.core.protocols import Engine
 from ninefold.core.seeds import seed_of
 from ninefold.core.store import is_complete, read_json, recover_folder, write_folder, write_json
 from ninefold.core.types import Cell, Effort, Group, Sample, Task
@@ -86,13 +87,14 @@ def rewarm(kit: Kit, cell: Cell, model: K3, emit: Emit) -> None:
 class Loop:
     """The iterations of one cell, resumable between any two of them."""
 
-    def __init__(self, kit: Kit, cell: Cell, stage: Path, emit: Emit) -> None:
+    def __init__(self, kit: Kit, cell: Cell, stage: Path, emit: Emit, *, engine: Engine | None = None) -> None:
+        """`engine` generates in place of the native one."""
         config = kit.recipe.rl
         self.kit, self.cell, self.stage, self.emit, self.config = kit, cell, stage, emit, config
         self.model = kit.load("rl", *cell, "start")
         schedule = ScheduleConfig(kind="constant", warmup=config.warmup)
         self.trainer = Trainer(self.model, trainer_config(config.step_sizes, config.steps, schedule))
-        self.engine = kit.engine(kit.load("rl", *cell, "start"))
+        self.engine = engine or kit.engine(self.model)
         self.rollout = Rollout(
             engine=self.engine,
             source=self.prompt,
