@@ -89,7 +89,7 @@ class BudgetConfig(Config):
 
     tasks: int = 384
     """Train tasks a cell that it is measured on; their correct samples are the re-warm data."""
-    quantiles: dict[Effort, float] = {"low": 0.65, "high": 0.75, "max": 0.86}
+    quantiles: dict[Effort, float] = {"low": 0.72, "high": 0.84, "max": 0.86}
     """τ of a cell is this quantile of T(y)/b₀(x) over the cold-start model's samples at that effort."""
 
 

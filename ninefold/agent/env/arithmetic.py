@@ -18,6 +18,9 @@ WORDINGS: tuple[tuple[str, str], ...] = (
     ("Compute ", " mod 10."),
 )
 DIGITS = "0123456789"
+RECHECKED = 0.25
+"""Share of the demonstrations in max style that go through all steps twice."""
+
 _LENGTHS = ((3, 6), (6, 9), (4, 9))
 """Fewest and most digits, by level; the last level mixes subtraction in."""
 
@@ -44,7 +47,7 @@ class Arithmetic(Quiz):
             shape=f"{self.name}/{len(_terms(expression))}{'-' if level == 2 else ''}",
             instruction=before + expression + after,
             data={"expression": expression},
-            limits=Limits(turns=3, new_tokens=64 if level == 0 else 112, context=256),
+            limits=Limits(turns=3, new_tokens=96 if level == 0 else 160, context=256),
         )
 
     def verify(self, task: Task, final: Mapping[str, Any], *, runtime: SandboxRuntime | None = None) -> Result:
@@ -116,7 +119,7 @@ def _answer(task: Task) -> str:
 
 
 def _demonstration(task: Task, effort: Effort, rng: Random, *, slips: bool) -> ScriptedPolicy:
-    """Low: some partial sums; high: all of them; max: every step. A slip writes one wrong digit."""
+    """Low: some partial sums; high: all of them; max: every step, at times checked once more. A slip writes one wrong digit."""
     terms, response = _terms(task.data["expression"]), _answer(task)
     partials = [str(partial) for partial in _partials(terms)]
     if effort == "low":
@@ -125,9 +128,11 @@ def _demonstration(task: Task, effort: Effort, rng: Random, *, slips: bool) -> S
         think = ",".join(partials)
     else:
         think = _steps(terms)
-    if slips and think:
+    if slips and not think:
+        response = rng.choice(DIGITS)
+    elif slips:
         place = rng.choice([i for i, character in enumerate(think) if character.isdigit()])
         think = think[:place] + rng.choice(DIGITS) + think[place + 1 :]
-    elif slips:
-        response = rng.choice(DIGITS)
+    if effort == "max" and rng.random() < RECHECKED:
+        think += "," + _steps(terms)
     return say(response, think)

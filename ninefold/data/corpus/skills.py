@@ -21,12 +21,12 @@ DIGITS = tuple("0123456789")
 class Skills(Config):
     """Relative frequency of each kind of item."""
 
-    repeat: float = 0.16
+    repeat: float = 0.14
     copy_words: float = 0.10
-    recall: float = 0.08
-    sums: float = 0.30
-    additions: float = 0.14
-    expressions: float = 0.22
+    recall: float = 0.06
+    sums: float = 0.38
+    additions: float = 0.12
+    expressions: float = 0.20
 
 
 def page(skills: Skills, characters: int, *names: object) -> str:
@@ -101,7 +101,7 @@ def _sums(rng: random.Random) -> str:
         digits = [rng.randint(0, 9) for _ in range(rng.randint(2, 6))]
         if len(digits) < 3 or split_of("+".join(map(str, digits))) == "corpus":
             break
-    kind = rng.choices(["sparse", "partial", "written"], [0.25, 0.3, 0.45])[0]
+    kind = rng.choices(["sparse", "partial", "written"], [0.15, 0.55, 0.3])[0]
     if kind == "written":
         work = written_sums(digits)
     else:
