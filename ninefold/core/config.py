@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ C = TypeVar("C", bound=Config)
 def configured(default: C, *, file: Path | None = None, overrides: Sequence[str] = ()) -> C:
     """`default` with a TOML file's values, then `a.b=c` overrides, on top; validated as a whole.
 
+    A field that is a mapping keeps its keys and gains the given ones; a model has no keys but its fields.
     Raises UserError naming the key, what stood there, and the keys that exist.
     """
     values = default.model_dump(mode="json")
@@ -35,12 +37,12 @@ def configured(default: C, *, file: Path | None = None, overrides: Sequence[str]
             raise UserError(f"no configuration file {file}") from None
         except tomllib.TOMLDecodeError as error:
             raise UserError(f"{file} is not valid TOML: {error}") from None
-        _merge(values, given, str(file))
+        _merge(values, given, str(file), default)
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals:
             raise UserError(f"--set takes KEY=VALUE, got {override!r}; e.g. --set rl.steps=10")
-        _merge(values, _nest(key.strip().split("."), parse_value(text)), f"--set {override}")
+        _merge(values, _nest(key.strip().split("."), parse_value(text)), f"--set {override}", default)
     try:
         return type(default).model_validate(values)
     except ValidationError as error:
@@ -75,7 +77,7 @@ def _dump(table: dict[str, Any], path: tuple[str, ...], lines: list[str]) -> Non
 
 
 def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() else json.dumps(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
 
 
 def _value(value: Any) -> str:
@@ -83,6 +85,9 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_value(v) for v in value) + "]"
+    if isinstance(value, str):
+        # TOML knows JSON's escapes, but no surrogate pairs, and wants DEL escaped too.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
 
 
@@ -92,12 +97,19 @@ def _nest(keys: list[str], value: Any) -> dict[str, Any]:
     return value
 
 
-def _merge(values: dict[str, Any], given: dict[str, Any], where: str, path: tuple[str, ...] = ()) -> None:
+def _merge(values: dict[str, Any], given: dict[str, Any], where: str, owner: object, path: tuple[str, ...] = ()) -> None:
+    """Put `given` into `values`, the dump of `owner`: a model, which has its fields alone, or a mapping, which has any key."""
     for key, value in given.items():
-        if key not in values:
+        if isinstance(owner, BaseModel) and key not in values:
             known = ", ".join(sorted(values))
             raise UserError(f"{where}: unknown key {'.'.join((*path, key))!r}; here one may set {known}")
-        if isinstance(values[key], dict) and isinstance(value, dict):
-            _merge(values[key], value, where, (*path, key))
+        if isinstance(values.get(key), dict) and isinstance(value, dict):
+            _merge(values[key], value, where, _inner(owner, key), (*path, key))
         else:
             values[key] = value
+
+
+def _inner(owner: object, key: str) -> object:
+    if isinstance(owner, BaseModel):
+        return getattr(owner, key)
+    return owner.get(key) if isinstance(owner, Mapping) else None

@@ -74,5 +74,17 @@ def read_events(path: Path, *, offset: int = 0) -> Iterator[tuple[int, dict[str,
                 continue
 
 
+def end_torn_line(path: Path) -> None:
+    """End a last line that a kill cut off, or else the next event would be appended to it and lost with it."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+
+
 def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value.tolist() if hasattr(value, "tolist") else str(value)
+    """A number or array of numpy or torch as JSON's own, anything else as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)

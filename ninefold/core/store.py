@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ninefold.core.errors import UserError
-from ninefold.core.events import EventLog
+from ninefold.core.events import EventLog, end_torn_line
 
 SCHEMA_VERSION = 1
 COMPLETE = "COMPLETE"
@@ -43,7 +43,11 @@ def is_complete(folder: Path) -> bool:
 
 
 def write_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Let `fill` write into a fresh folder, mark it COMPLETE, then put it in place of `folder` in one rename."""
+    """Let `fill` write into a fresh folder, mark it COMPLETE, then put it in place of `folder`.
+
+    Killed at any moment, it leaves the old folder or the new one, for `recover_folder` to find.
+    """
+    recover_folder(folder)
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
@@ -109,6 +113,7 @@ class Run:
                 raise UserError(
                     f"another process is working on {self.path}; wait for it or give this run another name"
                 ) from None
+            end_torn_line(self.events)
             yield
 
     @staticmethod
