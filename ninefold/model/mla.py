@@ -202,6 +202,5 @@ class MLA(nn.Module):
 
     @torch.no_grad()
     def _record(self, q_DHSQ: Tensor, k_DHSQ: Tensor, scale: float) -> None:
-        logits = (q_DHSQ @ k_DHSQ.transpose(-1, -2)) * scale
-        largest_H = logits.tril().amax((0, 2, 3))
+        largest_H = (q_DHSQ @ k_DHSQ.transpose(-1, -2)).tril_().amax((0, 2, 3)) * scale
         self.max_logit_H = largest_H if self.max_logit_H is None else torch.maximum(self.max_logit_H, largest_H)

@@ -87,7 +87,9 @@ def select_tokens(logits_NV: Tensor, batch: Batch, *, entropy: bool = False) -> 
 @torch.no_grad()
 def entropy_of(logits_NV: Tensor) -> Tensor:
     """[N] entropy in nats; a token of probability 0 adds nothing."""
-    return torch.special.entr(logits_NV.softmax(-1)).sum(-1)
+    # Held above −10⁴, whose exponential is 0 already: 0 · inf would be NaN.
+    logp_NV = torch.log_softmax(logits_NV, -1).clamp_(min=-1e4)
+    return -(logp_NV.exp().mul_(logp_NV)).sum(-1)
 
 
 @torch.no_grad()

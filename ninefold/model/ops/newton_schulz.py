@@ -17,8 +17,8 @@ def newton_schulz(g_BMN: Tensor, *, steps: int = 5, eps: float = 1e-7, dtype: to
     a, b, c = COEFFICIENTS
     tall = g_BMN.shape[-2] > g_BMN.shape[-1]
     x = (g_BMN.mT if tall else g_BMN).to(dtype)
-    x = x / (x.norm(dim=(-2, -1), keepdim=True) + eps)
+    x = (x / (x.norm(dim=(-2, -1), keepdim=True) + eps)).reshape(-1, *x.shape[-2:])
     for _ in range(steps):
         gram = x @ x.mT
-        x = a * x + (b * gram + c * (gram @ gram)) @ x
-    return (x.mT if tall else x).to(g_BMN.dtype)
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return (x.mT if tall else x).reshape(g_BMN.shape).to(g_BMN.dtype)

@@ -33,9 +33,9 @@ def test_packed_values_and_gradients(config: K3Config, continued: bool, amount: 
         assert (fused._kernel is not None) == (dtype is torch.float32)  # pyright: ignore[reportPrivateUsage]
         y_TD, after = fused.packed(leaves[0], LAYOUT, initial)
         weigh = [torch.randn(t.shape, generator=torch.Generator().manual_seed(9), dtype=torch.float64) for t in (y_TD, *after)]
-        loss = sum((t * w.to(dtype)).sum() for t, w in zip((y_TD, *after), weigh))
+        loss = torch.stack([(t * w.to(dtype)).sum() for t, w in zip((y_TD, *after), weigh)]).sum()
         wanted = [*leaves[: 3 if continued else 1], *model.parameters()]
-        results.append([y_TD, *after, *torch.autograd.grad(loss, wanted)])  # pyright: ignore[reportArgumentType]
+        results.append([y_TD, *after, *torch.autograd.grad(loss, wanted)])
     for got, want in zip(*results):
         torch.testing.assert_close(got.double(), want, atol=2e-5 * max(1.0, float(want.detach().abs().max())), rtol=1e-4)
 

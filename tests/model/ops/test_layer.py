@@ -49,7 +49,9 @@ def drawn(module: M, amount: float) -> M:
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for t in [*module.parameters(), *module.buffers()]:
-            t.add_(torch.randn(t.shape, generator=generator) * amount)
+            noise = torch.randn(t.shape, generator=generator) * amount
+            # Matrices begin with random numbers of their own, vectors with zeros or ones.
+            t.copy_(t + noise if t.ndim == 1 else noise)
     return module
 
 

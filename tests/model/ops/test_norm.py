@@ -20,9 +20,9 @@ def test_values_and_gradients(form: Callable[..., Tensor], shape: tuple[int, ...
     d_y = torch.randn(shape, generator=generator)
     results = []
     for rms, dtype in ((form, torch.float32), (rms_norm_torch, torch.float64)):
-        leaves = [t.to(dtype).requires_grad_() for t in (x, weight)]
-        y = rms(*leaves, 1e-5)
-        results.append([y, *torch.autograd.grad((y * d_y.to(dtype)).sum(), leaves)])
+        leaf, scale_C = (t.to(dtype).requires_grad_() for t in (x, weight))
+        y = rms(leaf, scale_C, 1e-5)
+        results.append([y, *torch.autograd.grad((y * d_y.to(dtype)).sum(), (leaf, scale_C))])
     # A row of one channel normalises to ±1: its gradient is what is left of two equal terms.
     tolerance = 2e-6 * max(1.0, scale**-1, *(float(want.detach().abs().max()) for want in results[1] if want.numel()))
     for got, want in zip(*results):
