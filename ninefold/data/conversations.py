@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ninefold.chat.xtml import Xtml
+from ninefold.chat.tokenizer import Tokenizer
+from ninefold.chat.xtml import Xtml, wire_phrases
 from ninefold.core.errors import UserError
 from ninefold.core.types import EFFORTS, Segment
 
@@ -25,6 +26,11 @@ class Conversation:
     """From 1."""
     segments: tuple[Segment, ...]
     """With masks: True on what a policy would have written."""
+
+
+def bytewise() -> Xtml:
+    """The chat format before any tokenizer is trained: text is split by bytes."""
+    return Xtml(Tokenizer.train([], wire_phrases(), 512))
 
 
 def read_conversations(path: Path, chat: Xtml) -> list[Conversation]:

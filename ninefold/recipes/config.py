@@ -63,8 +63,10 @@ class PretrainConfig(Config):
 
 
 class SftConfig(Config):
-    """Demonstrations in three effort styles, quantisation-aware."""
+    """Demonstrations in three effort styles, and conversations of one's own; quantisation-aware."""
 
+    files: tuple[str, ...] = ()
+    """JSONL files of conversations to learn too (`ninefold preview` shows how they are read); alone with demonstrations = 0."""
     demonstrations: int = 12_000
     slip: float = 0.2
     """Share of demonstrations that hold a mistake, so that RL has something to mend."""

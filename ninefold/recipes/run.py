@@ -22,7 +22,7 @@ from ninefold.recipes.mopd import average_weights, distill
 from ninefold.recipes.pool import pool
 from ninefold.recipes.pretrain import build_corpus, pretrain
 from ninefold.recipes.rl import PREVIOUS, train_expert
-from ninefold.recipes.sft import demonstrate, second_sft, sft
+from ninefold.recipes.sft import check_files, demonstrate, second_sft, sft
 from ninefold.recipes.training import finish
 
 
@@ -85,6 +85,8 @@ STAGES: tuple[Stage, ...] = (
 
 def run_recipe(recipe: Recipe, run: Run, *, until: str | None = None) -> None:
     """All stages that are not complete, in order; stops behind the stage `until` where one is named."""
+    if not is_complete(run.stage("demonstrations")):
+        check_files(recipe.sft)
     with run.locked():
         write_atomic(run.config, to_toml(recipe))
         kit = Kit(recipe=recipe, run=run)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from ninefold.chat.xtml import Xtml
+from ninefold.core.errors import UserError
 from ninefold.core.types import Batch, Sample
-from ninefold.data.samples import read_samples, write_samples
+from ninefold.data.conversations import bytewise, read_conversations
+from ninefold.data.samples import read_samples, sample_of_segments, write_samples
 from ninefold.learn.batch import micro_batches, shards, shuffled_batches
 from ninefold.learn.loss.sft import sft_loss
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
 from ninefold.model.k3 import K3
-from ninefold.recipes.config import StepSizes
+from ninefold.recipes.config import SftConfig, StepSizes
 from ninefold.recipes.demonstrate import demonstrations
 from ninefold.recipes.jobs import Job, run_jobs
 from ninefold.recipes.kit import Kit
@@ -23,9 +27,10 @@ CHUNK = 1000
 
 
 def demonstrate(kit: Kit) -> None:
-    """Stage `demonstrations`: samples.npz, made side by side in chunks."""
+    """Stage `demonstrations`: samples.npz of demonstrations, made side by side in chunks, and of the user's own files."""
     stage, config = kit.run.stage("demonstrations"), kit.recipe.sft
     emit = kit.run.log(stage="demonstrations")
+    own = own_samples(config, kit.chat)
     total = sum(config.weights[domain] for domain in kit.domains)
     jobs: list[Job] = []
     for domain in kit.domains:
@@ -38,10 +43,27 @@ def demonstrate(kit: Kit) -> None:
             )
             for first in range(0, count, CHUNK)
         ]
-    samples = [sample for made in run_jobs(jobs, kit.recipe.processes).values() for sample in made]
+    samples = [sample for made in run_jobs(jobs, kit.recipe.processes).values() for sample in made] + own
     write_samples(stage / "samples.npz", samples)
-    emit("samples", rows=len(samples), tokens=sum(len(s.ids) for s in samples), learned=sum(int(s.mask.sum()) for s in samples))
+    learned = sum(int(s.mask.sum()) for s in samples)
+    emit("samples", rows=len(samples), own=len(own), tokens=sum(len(s.ids) for s in samples), learned=learned)
     finish(stage)
+
+
+def own_samples(config: SftConfig, chat: Xtml) -> list[Sample]:
+    """The conversations of `files`, one sample each. Raises UserError that lists the lines at fault."""
+    if not config.files and not config.demonstrations:
+        raise UserError("nothing to learn: sft.demonstrations is 0 and sft.files names no file")
+    return [
+        sample_of_segments(conversation.segments, task=f"{name}/{conversation.line}")
+        for name in config.files
+        for conversation in read_conversations(Path(name), chat)
+    ]
+
+
+def check_files(config: SftConfig) -> None:
+    """Raise UserError for whatever `own_samples` would refuse, before there is a tokenizer."""
+    own_samples(config, bytewise())
 
 
 def sft(world: World, kit: Kit) -> None:

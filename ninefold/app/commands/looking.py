@@ -92,11 +92,11 @@ def preview(
 ) -> None:
     """Check your own SFT data line by line, and see on which tokens a model would learn, before any training."""
     from ninefold.app.transcript import masked_text
-    from ninefold.chat.xtml import Xtml, wire_phrases
-    from ninefold.data.conversations import read_conversations
+    from ninefold.chat.xtml import Xtml
+    from ninefold.data.conversations import bytewise, read_conversations
 
-    tokenizer = tokenizer_of(open_run(run)) if run else Tokenizer.train([], wire_phrases(), 512)
-    conversations = read_conversations(file, Xtml(tokenizer))
+    chat = Xtml(tokenizer_of(open_run(run))) if run else bytewise()
+    conversations = read_conversations(file, chat)
     segments = [segment for conversation in conversations for segment in conversation.segments]
     longest = max(sum(len(segment.ids) for segment in conversation.segments) for conversation in conversations)
     figures = {
@@ -111,7 +111,7 @@ def preview(
     for conversation in conversations[:limit]:
         out().print(Text(f"line {conversation.line}", style="bold"))
         for segment in conversation.segments:
-            out().print(masked_text(segment, tokenizer), end="", soft_wrap=True)
+            out().print(masked_text(segment, chat.tokenizer), end="", soft_wrap=True)
         out().print("\n")
     out().print(
         "{conversations} conversations, {tokens} tokens, {learned} learned (green), longest {longest}".format(**figures)
