@@ -82,8 +82,8 @@ def await_moment(run: Run, moment: Moment, alive: Callable[[], bool]) -> bool:
     """Wait until the run has come to the moment; False if it ended before."""
     offset, reached = 0, False
     while alive():
-        for offset, event in read_events(run.events, offset=offset):
-            reached = reached or key(event) == moment.event
+        for end, event in read_events(run.events, offset=offset):
+            offset, reached = end, reached or key(event) == moment.event
         if reached:
             time.sleep(moment.delay)
             return alive()

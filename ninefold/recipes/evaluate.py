@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,20 @@ MODELS: dict[str, tuple[str, ...]] = {"sft": ("sft",), "pooled": ("pooled",), "s
 """Name in tables → stage that holds the model; the experts are a stage per cell."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """One model on one cell."""
+
+    figures: dict[str, float]
+    families: dict[str, dict[str, float]]
+    """The same figures, for each family of the cell's domain."""
+    outcomes: dict[str, list[float]]
+    """Of each task."""
+
+
 def evaluate(kit: Kit) -> None:
-    """Stage `evaluate`: table.json (model → cell → figures), outcomes.json (paired), trajectories of the student."""
+    """Stage `evaluate`: table.json (model → cell → figures), families.json (model → cell → family → figures), outcomes.json
+    (paired), trajectories of the student."""
     stage, emit = kit.run.stage("evaluate"), kit.run.log(stage="evaluate")
     models = ["sft", "experts", "pooled", "student", "average"] + (["other"] if kit.recipe.mopd.compare else [])
     jobs = [
@@ -28,30 +41,46 @@ def evaluate(kit: Kit) -> None:
         for model in models
         for cell in kit.cells
     ]
-    results = run_jobs(jobs, kit.recipe.processes)
+    results: dict[str, Evaluated] = run_jobs(jobs, kit.recipe.processes)
     table: dict[str, dict[str, Any]] = {model: {} for model in models}
-    outcomes: dict[str, Any] = {}
-    for name, (figures, outcome) in results.items():
+    families: dict[str, dict[str, Any]] = {model: {} for model in models}
+    for name, evaluated in results.items():
         model, _, cell = name.partition("/")
-        table[model][cell] = figures
-        outcomes[name] = outcome
+        table[model][cell], families[model][cell] = evaluated.figures, evaluated.families
     write_json(stage / "table.json", table)
-    write_json(stage / "outcomes.json", outcomes)
-    emit("table", table=table)
-    finish(stage, {"table": table})
+    write_json(stage / "families.json", families)
+    write_json(stage / "outcomes.json", {name: evaluated.outcomes for name, evaluated in results.items()})
+    fell_back = ["/".join(cell) for cell in kit.cells if read_json(kit.run.stage("rl", *cell) / "results.json")["fell_back"]]
+    emit("table", table=table, families=families, fell_back=fell_back)
+    finish(stage, {"table": table, "fell_back": fell_back})
 
 
-def evaluate_cell(kit: Kit, model: str, cell: Cell) -> tuple[dict[str, float], dict[str, list[float]]]:
-    """Figures of a model on a cell's held-out tasks, and the outcome of each task."""
+def evaluate_cell(kit: Kit, model: str, cell: Cell) -> Evaluated:
+    """A model on a cell's held-out tasks."""
+    played, tau = attempts(kit, model, cell), tau_of(kit)[cell]
+    if model == "student":
+        write_trajectories(kit.run.path / "trajectories" / f"{'-'.join(cell)}.parquet", played)
+    return Evaluated(figures=figures_of(played, tau), families=by_family(played, tau), outcomes=outcomes_of(played, tau))
+
+
+def figures_of(played: Sequence[Trajectory], tau: float) -> dict[str, float]:
+    """`score`, and the standard error of the pass rate within budget where two or more attempts are valid."""
+    return {**score(played, tau), **standard_errors(played, tau)}
+
+
+def by_family(played: Sequence[Trajectory], tau: float) -> dict[str, dict[str, float]]:
+    """Family → figures of its tasks; without families none of whose attempts is valid."""
+    families = dict.fromkeys(t.task.family for t in played if t.result.status != "invalid")
+    return {name: figures_of([t for t in played if t.task.family == name], tau) for name in families}
+
+
+def attempts(kit: Kit, model: str, cell: Cell) -> list[Trajectory]:
+    """A model's attempts at a cell's held-out tasks; of equal tasks and draws for every model."""
     domain, effort = cell
     config = kit.recipe.evaluate
     stage = ("rl", *cell) if model == "experts" else (other_form(kit),) if model == "other" else MODELS[model]
     tasks = kit.tasks(domain, "heldout", config.tasks, "evaluate", config.seed)
-    played = kit.play(kit.load(*stage), tasks, effort, f"evaluate/{config.seed}/{domain}/{effort}")
-    tau = tau_of(kit)[cell]
-    if model == "student":
-        write_trajectories(kit.run.path / "trajectories" / f"{domain}-{effort}.parquet", played)
-    return {**score(played, tau), **standard_errors(played, tau)}, outcomes_of(played, tau)
+    return kit.play(kit.load(*stage), tasks, effort, f"evaluate/{config.seed}/{domain}/{effort}")
 
 
 def outcomes_of(played: Sequence[Trajectory], tau: float) -> dict[str, list[float]]:
@@ -69,13 +98,9 @@ def standard_errors(played: Sequence[Trajectory], tau: float) -> dict[str, float
     within = np.array(
         [t.result.status == "pass" and not is_over(t, tau) for t in played if t.result.status != "invalid"], float
     )
-    return {"within_se": float(within.std(ddof=1) / np.sqrt(len(within)))}
+    return {"within_se": float(within.std(ddof=1) / np.sqrt(len(within)))} if len(within) > 1 else {}
 
 
 def other_form(kit: Kit) -> str:
     """Stage of the MOPD form that is not the run's own."""
     return "mopd-full" if kit.recipe.mopd.form == "sampled" else "mopd-sampled"
-
-
-def load_table(kit: Kit) -> dict[str, dict[str, dict[str, float]]]:
-    return read_json(kit.run.stage("evaluate") / "table.json")
