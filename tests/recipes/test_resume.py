@@ -1,4 +1,4 @@
-"""Killed at any moment and started again, a run ends in the same weights, trained on the same prompts, and leaves no process."""
+"""Killed at any moment and started again, a run ends in the same weights and trained prompts, and leaves no process."""
 
 from __future__ import annotations
 
