@@ -163,7 +163,15 @@ def compare(whole: Run, killed: Run) -> dict[str, Any]:
 
 
 def start(arguments: argparse.Namespace, run: Run) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "ninefold.app.cli", "run", arguments.recipe, "--name", str(run.path)]
+    command = [
+        sys.executable,
+        "-c",
+        "from ninefold.app.cli import main; main()",
+        "run",
+        arguments.recipe,
+        "--name",
+        str(run.path),
+    ]
     command += [part for override in arguments.set for part in ("--set", override)]
     command += [] if arguments.parallel else ["--deterministic"]
     run.path.parent.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ def check(whole: Run, run: Run, kills: int, seed: int) -> None:
 
 
 def test_a_killed_run_ends_in_the_same_bits(whole: Run, tmp_path: Path) -> None:
-    check(whole, Run(path=tmp_path / "killed"), kills=4, seed=0)
+    check(whole, Run(path=tmp_path / "killed"), kills=3, seed=0)
 
 
 @pytest.mark.full
