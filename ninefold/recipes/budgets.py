@@ -27,7 +27,7 @@ def measure_budgets(kit: Kit) -> None:
     scores: dict[str, dict[str, float]] = {}
     for domain, effort in kit.cells:
         name = f"{domain}/{effort}"
-        tau[name] = calibrate(played[name], budgets, quantile=config.quantiles[effort])
+        tau[name] = calibrate(played[name], budgets, quantile=config.quantiles[domain][effort])
         budgeted = with_budgets(played[name], budgets)
         scores[name] = score(budgeted, tau[name])
         kept = [t for t in budgeted if t.result.status == "pass" and not is_over(t, tau[name])]

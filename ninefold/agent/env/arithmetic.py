@@ -114,25 +114,29 @@ def _steps(terms: list[tuple[str, int]]) -> str:
     return ",".join(f"{before}{sign}{digit}={after}" for before, (sign, digit), after in pairs)
 
 
+def _running(terms: list[tuple[str, int]], steps: int) -> str:
+    """The first steps in short, each digit with the sum it leads to, e.g. `4=7,5=2`."""
+    pairs = list(zip(terms[1:], _partials(terms)[1:]))
+    return ",".join(f"{'-' if sign == '-' else ''}{digit}={after}" for (sign, digit), after in pairs[:steps])
+
+
 def _answer(task: Task) -> str:
     return str(_partials(_terms(task.data["expression"]))[-1])
 
 
 def _demonstration(task: Task, effort: Effort, rng: Random, *, slips: bool) -> ScriptedPolicy:
-    """Low: some partial sums; high: all of them; max: every step, at times checked once more. A slip writes one wrong digit."""
-    terms, response = _terms(task.data["expression"]), _answer(task)
-    partials = [str(partial) for partial in _partials(terms)]
-    if effort == "low":
-        think = ",".join(partial for partial in partials[1:-1] if rng.random() < 0.5)
-    elif effort == "high":
-        think = ",".join(partials)
-    else:
+    """Low: the first half of the running sums; high: all of them; max: every step in full, at times once more.
+
+    A slip writes one wrong digit.
+    """
+    terms = _terms(task.data["expression"])
+    if effort == "max":
         think = _steps(terms)
-    if slips and not think:
-        response = rng.choice(DIGITS)
-    elif slips:
+    else:
+        think = _running(terms, len(terms) - 1 if effort == "high" else len(terms) // 2)
+    if slips:
         place = rng.choice([i for i, character in enumerate(think) if character.isdigit()])
         think = think[:place] + rng.choice(DIGITS) + think[place + 1 :]
     if effort == "max" and rng.random() < RECHECKED:
         think += "," + _steps(terms)
-    return say(response, think)
+    return say(_answer(task), think)

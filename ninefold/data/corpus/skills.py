@@ -48,14 +48,10 @@ def phrases() -> list[str]:
     return words + [part for relation in RELATIONS for part in relation]
 
 
-def partial_sums(digits: Sequence[int]) -> list[str]:
-    """The running sums modulo 10."""
-    total = 0
-    sums: list[str] = []
-    for digit in digits:
-        total = (total + digit) % 10
-        sums.append(str(total))
-    return sums
+def running_sums(digits: Sequence[int]) -> str:
+    """Each digit with the sum modulo 10 that it leads to: `4=7,5=2`."""
+    sums = [sum(digits[: i + 1]) % 10 for i in range(len(digits))]
+    return ",".join(f"{digit}={after}" for digit, after in zip(digits[1:], sums[1:]))
 
 
 def written_sums(digits: Sequence[int]) -> str:
@@ -101,12 +97,7 @@ def _sums(rng: random.Random) -> str:
         digits = [rng.randint(0, 9) for _ in range(rng.randint(2, 6))]
         if len(digits) < 3 or split_of("+".join(map(str, digits))) == "corpus":
             break
-    kind = rng.choices(["sparse", "partial", "written"], [0.15, 0.55, 0.3])[0]
-    if kind == "written":
-        work = written_sums(digits)
-    else:
-        sums = partial_sums(digits)
-        work = ",".join(sums if kind == "partial" else [s for s in sums[1:-1] if rng.random() < 0.6] + sums[-1:])
+    work = written_sums(digits) if rng.random() < 0.4 else running_sums(digits)
     return f"sum {'+'.join(map(str, digits))};{work}.\n"
 
 

@@ -37,9 +37,11 @@ def test_sums_are_sums(level):
         for step in _think(ARITHMETIC, task, "max").think.split(","):
             left, _, right = step.partition("=")
             assert eval(left) % 10 == int(right)
-        partials = _think(ARITHMETIC, task, "high").think.split(",")
-        assert [int(p) for p in partials] == [eval(expression[: 2 * i + 1]) % 10 for i in range(len(partials))]
-        assert len(partials) == (len(expression) + 1) // 2
+        steps = [step.split("=") for step in _think(ARITHMETIC, task, "high").think.split(",")]
+        assert len(steps) == len(expression) // 2
+        for i, (digit, after) in enumerate(steps, 1):
+            assert digit.lstrip("-") == expression[2 * i]
+            assert int(after) == eval(expression[: 2 * i + 1]) % 10
 
 
 def test_lengths_by_level():

@@ -20,8 +20,8 @@ from ninefold.core.types import Effort, Task
 TRIES: Mapping[Effort, int] = {"low": 1, "high": 2, "max": 4}
 """How often a demonstrator asks a busy directory."""
 
-RECHECKED = 0.3
-"""Share of the demonstrations in max style that ask once more after each answer."""
+RECHECKED = 0.35
+"""Share of the demonstrations in high and max style that ask once more after each answer."""
 
 Found = Generator[Move, Sequence[Observation], str | None]
 """Steps that end with what they found."""
@@ -72,7 +72,7 @@ def _look_up(name: str, effort: Effort, *, misread: Random | None = None) -> Fou
 def _ask_around(task: Task, effort: Effort, rng: Random, slips: bool) -> Steps:
     name = task.data["person"]
     misread_hop = rng.randrange(task.data["hops"]) if slips else -1
-    rechecks = effort == "max" and rng.random() < RECHECKED
+    rechecks = effort != "low" and rng.random() < RECHECKED
     for hop in range(task.data["hops"]):
         asked = name
         name = yield from _look_up(asked, effort, misread=rng if hop == misread_hop else None)
