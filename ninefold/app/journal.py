@@ -13,6 +13,8 @@ from ninefold.core.types import CELLS, Domain
 Event = dict[str, Any]
 Table = Mapping[str, Mapping[str, Mapping[str, float]]]
 """Model → cell (`domain/effort`) → figures."""
+Families = Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]]
+"""Model → cell → family → figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,11 @@ class Journal:
     @property
     def fell_back(self) -> frozenset[str]:
         """Cells whose expert is the SFT model, because RL made them worse or never began."""
-        return frozenset(event["cell"] for event in self.all("expert") if event.get("fell_back"))
+        evaluated = self.last("table") or {}
+        if "fell_back" in evaluated:
+            return frozenset(evaluated["fell_back"])
+        latest = {event["cell"]: event for event in self.all("expert")}
+        return frozenset(cell for cell, event in latest.items() if event.get("fell_back"))
 
 
 def table_of(run: Run, journal: Journal) -> Table:
@@ -117,6 +123,15 @@ def table_of(run: Run, journal: Journal) -> Table:
         return event["table"]
     stage = run.stage("evaluate")
     return read_json(stage / "table.json") if is_complete(stage) else {}
+
+
+def families_of(run: Run, journal: Journal) -> Families:
+    """The same by family, {} where the run was not evaluated so."""
+    event = journal.last("table")
+    if event is not None:
+        return event.get("families", {})
+    path = run.stage("evaluate") / "families.json"
+    return read_json(path) if path.exists() else {}
 
 
 def missing_domains(journal: Journal, table: Table) -> list[Domain]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ninefold.app.journal import Table
+from ninefold.app.journal import Families, Table
 from ninefold.core.types import DOMAINS, EFFORTS
 
 MODELS: dict[str, str] = {"sft": "SFT", "experts": "expert", "student": "student"}
@@ -45,8 +45,25 @@ def summarize(table: Table, *, model: str = "student") -> Summary | None:
     return Summary(gain=gain, kept=kept, recovery=kept / gain if gain > 0 else None)
 
 
-def terminal_table(table: Table, *, fell_back: frozenset[str] = frozenset(), left_out: Sequence[str] = ()) -> RichTable:
-    """For the terminal: a row per domain, a column per effort."""
+def family_tables(families: Families, domain: str) -> dict[str, Table]:
+    """Family → its part of the table, for a domain of several families; {} for a domain of one."""
+    cells = {f"{domain}/{effort}" for effort in EFFORTS}
+    names = dict.fromkeys(name for by in families.values() for cell in by if cell in cells for name in by[cell])
+    if len(names) < 2:
+        return {}
+    return {
+        name: {
+            model: {cell: figures[name] for cell, figures in by.items() if cell in cells and name in figures}
+            for model, by in families.items()
+        }
+        for name in names
+    }
+
+
+def terminal_table(
+    table: Table, *, families: Families | None = None, fell_back: frozenset[str] = frozenset(), left_out: Sequence[str] = ()
+) -> RichTable:
+    """For the terminal: a row per domain, and one per family where a domain has several; a column per effort."""
     arrows = " → ".join(MODELS.values())
     shown = RichTable(title=f"pass within budget, tokens: {arrows}", title_justify="left", show_lines=True)
     shown.add_column("")
@@ -58,8 +75,16 @@ def terminal_table(table: Table, *, fell_back: frozenset[str] = frozenset(), lef
             cells = [Text("left out", style="yellow")] * len(EFFORTS)
         if any(cells):
             shown.add_row(Text(domain, style="bold"), *cells)
-    shown.caption = "* the expert fell back to the SFT model" if fell_back else None
+        for family, part in family_tables(families or {}, domain).items():
+            shown.add_row(Text(f"  {family}"), *(_cell(part, f"{domain}/{effort}", fell_back) for effort in EFFORTS))
+    shown.caption = fallen_line(fell_back) or None
     return shown
+
+
+def fallen_line(fell_back: frozenset[str]) -> str:
+    """Which cells fell back; empty where none did."""
+    cells = [f"{domain}/{effort}" for domain in DOMAINS for effort in EFFORTS if f"{domain}/{effort}" in fell_back]
+    return f"* the expert fell back to the SFT model: {', '.join(cells)}" if cells else ""
 
 
 def _cell(table: Table, cell: str, fell_back: frozenset[str]) -> Text:

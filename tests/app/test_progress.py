@@ -92,6 +92,27 @@ def test_table_and_recovery() -> None:
     assert summary_line({}) == ""
 
 
+def test_a_domain_of_several_families_has_a_row_for_each() -> None:
+    families = {
+        model: {
+            cell: {"expression": figures, "repair": {**figures, "within": 0.11}}
+            if cell.startswith("coding")
+            else {"only": figures}
+            for cell, figures in cells.items()
+        }
+        for model, cells in table().items()
+    }
+    console = Console(file=io.StringIO(), width=140)
+    console.print(terminal_table(table(), families=families, fell_back=frozenset({"coding/max", "agents/low"})))
+    lines = told(console).splitlines()
+    rows = {line.split()[1]: line for line in lines if line.startswith("│") and line.split()[1] != "│"}
+    assert list(rows) == ["general", "agents", "coding", "expression", "repair"]
+    assert rows["repair"].count("0.11 → 0.11 → 0.11") == 2
+    assert rows["repair"].count("0.11 → 0.11* → 0.11") == 1
+    assert rows["expression"].split("│")[2:] == rows["coding"].split("│")[2:]
+    assert "fell back to the SFT model: agents/low, coding/max" in told(console)
+
+
 def test_no_gain_has_no_recovery() -> None:
     flat = table()
     flat["experts"] = flat["sft"]

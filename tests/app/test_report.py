@@ -115,6 +115,19 @@ def test_a_domain_that_was_left_out_is_named(run: Run) -> None:
     assert sections_of(run, Journal.of(run))[0].body.count("left out") == 3
 
 
+def test_families_and_cells_that_fell_back_are_named(run: Run) -> None:
+    assert "fell back to the SFT model: agents/low<" in sections_of(run, Journal.of(run))[0].body
+    families = {
+        model: {cell: {"mail": f, "no<tes": {**f, "within": 0.123}} for cell, f in cells.items() if cell.startswith("agents")}
+        for model, cells in table().items()
+    }
+    run.log(stage="evaluate")("table", table=table(), families=families, fell_back=["agents/max"])
+    body = sections_of(run, Journal.of(run))[0].body
+    assert body.count("0.12<") == 9
+    assert body.index("mail") < body.index("no&lt;tes")
+    assert "fell back to the SFT model: agents/max<" in body
+
+
 def test_watching_shows_what_is_new(here: Path, run: Run) -> None:
     part = begin(here / "runs" / "live")
     with TestClient(create_app(part)) as client:

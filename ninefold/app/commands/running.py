@@ -10,7 +10,7 @@ import typer
 from rich.table import Table as RichTable
 
 from ninefold.app.console import INTERRUPTED, LEFT_OUT, AsJson, RunName, err, out, print_json
-from ninefold.app.journal import Journal, missing_domains, table_of
+from ninefold.app.journal import Journal, families_of, missing_domains, table_of
 from ninefold.app.progress import Progress, clock
 from ninefold.app.runs import new_run, open_run
 from ninefold.app.table import summarize, summary_line, terminal_table
@@ -101,12 +101,22 @@ def conclude(run: Run) -> None:
 def print_table(run: Run, *, as_json: bool = False) -> None:
     """The 3×3 table, if the run was evaluated."""
     journal = Journal.of(run)
-    table = table_of(run, journal)
+    table, families = table_of(run, journal), families_of(run, journal)
     if as_json:
         summary = summarize(table)
-        print_json({"run": run.name, "table": table, "recovery": summary and summary.recovery})
+        recovery = summary and summary.recovery
+        print_json(
+            {
+                "run": run.name,
+                "table": table,
+                "families": families,
+                "recovery": recovery,
+                "fell_back": sorted(journal.fell_back),
+            }
+        )
     elif table:
-        out().print(terminal_table(table, fell_back=journal.fell_back, left_out=missing_domains(journal, table)))
+        left_out = missing_domains(journal, table)
+        out().print(terminal_table(table, families=families, fell_back=journal.fell_back, left_out=left_out))
         out().print(summary_line(table))
 
 

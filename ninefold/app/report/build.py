@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ninefold.app.journal import Journal, table_of
+from ninefold.app.journal import Journal, families_of, table_of
 from ninefold.app.report import learning, results
 from ninefold.app.report.page import page
 from ninefold.app.report.section import Section
@@ -16,7 +16,7 @@ def sections_of(run: Run, journal: Journal) -> list[Section]:
     """Every section, in order; those that have nothing to show yet say what they wait for."""
     table = table_of(run, journal)
     return [
-        results.headline(journal, table),
+        results.headline(journal, table, families_of(run, journal)),
         results.efforts(table),
         results.recovery(table),
         learning.losses(journal),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from html import escape
 
-from ninefold.app.journal import Journal, Table, missing_domains
+from ninefold.app.journal import Families, Journal, Table, missing_domains
 from ninefold.app.progress import clock
 from ninefold.app.report.chart import PALETTE, Chart, bars, curve
 from ninefold.app.report.section import Section, html_table, section
-from ninefold.app.table import MODELS, cells_of, summarize
+from ninefold.app.table import MODELS, cells_of, fallen_line, family_tables, summarize
 from ninefold.core.store import Run
 from ninefold.core.types import DOMAINS, EFFORTS
 
@@ -23,8 +23,8 @@ LABELS = {
 UNEVALUATED = "The models are not evaluated yet."
 
 
-def headline(journal: Journal, table: Table) -> Section:
-    """The 3×3 table."""
+def headline(journal: Journal, table: Table, families: Families) -> Section:
+    """The 3×3 table, with a row for each family where a domain has several."""
     rows: list[list[str]] = []
     left_out = missing_domains(journal, table) if table else []
     for domain in DOMAINS:
@@ -33,7 +33,11 @@ def headline(journal: Journal, table: Table) -> Section:
             cells = ['<span class="warn">left out (see notes)</span>'] * 3
         if any(cells):
             rows.append([f"<b>{domain}</b>", *cells])
-    body = _cards(journal, table) + html_table(["", *EFFORTS], rows, numbers_from=9) if rows and table else ""
+        for family, part in family_tables(families, domain).items():
+            shown = [_cell(part, f"{domain}/{effort}", journal.fell_back) for effort in EFFORTS]
+            rows.append([f"&emsp;{escape(family)}", *shown])
+    fallen = f'<p class="warn">{fallen_line(journal.fell_back)}</p>' if journal.fell_back else ""
+    body = _cards(journal, table) + html_table(["", *EFFORTS], rows, numbers_from=9) + fallen if rows and table else ""
     return section(
         "Results",
         "Held-out tasks, the same for every model; an answer over its budget counts as failed. Each cell: SFT → expert → "
