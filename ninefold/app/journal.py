@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ninefold.core.events import read_events
+from ninefold.core.errors import UserError
+from ninefold.core.events import SCHEMA_VERSION, read_events
 from ninefold.core.store import Run, is_complete, read_json
 from ninefold.core.types import CELLS, Domain
 
@@ -55,7 +56,11 @@ class Journal:
             yield event
 
     def add(self, event: Event) -> None:
-        """Take in one event."""
+        """Take in one event. Raises UserError where a newer version of ninefold wrote the log."""
+        if event.get("kind") == "run.start" and event.get("schema", 1) > SCHEMA_VERSION:
+            raise UserError(
+                f"the event log is of schema {event['schema']}, this ninefold reads up to {SCHEMA_VERSION}: update it"
+            )
         place = Place(str(event.get("kind", "")), str(event.get("stage", "")), str(event.get("cell", "")))
         events = self.by_place.setdefault(place, [])
         step = event.get("step")

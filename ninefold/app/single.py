@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ninefold.core.config import to_toml
 from ninefold.core.errors import UserError
+from ninefold.core.events import SCHEMA_VERSION
 from ninefold.core.store import Run, is_complete, recover_folder, write_atomic, write_folder
 from ninefold.core.types import CELLS, Cell
 from ninefold.recipes.config import Recipe
@@ -67,7 +68,7 @@ def borrow(origin: Run, run: Run, recipe: Recipe, *, before: str) -> None:
                 write_folder(run.stage(name), partial(_copy, origin.stage(name)))
         write_atomic(run.config, to_toml(recipe))
         values = recipe.model_dump(mode="json")
-        run.log()("run.start", recipe=values, stages=list(names), borrowed=origin.name)
+        run.log()("run.start", schema=SCHEMA_VERSION, recipe=values, stages=list(names), borrowed=origin.name)
 
 
 def _copy(source: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 SCHEMA_VERSION = 1
+"""Stated by each `run.start`; raised when events change so that an older reader would misread them."""
 
 _SECRET_NAME = re.compile(r"(api[_-]?key|token|secret|password|authorization)$", re.IGNORECASE)
 _SECRET_VALUE = re.compile(

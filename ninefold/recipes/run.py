@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ninefold import __version__
 from ninefold.core.config import to_toml
+from ninefold.core.events import SCHEMA_VERSION
 from ninefold.core.store import Run, is_complete, write_atomic
 from ninefold.core.types import EFFORTS
 from ninefold.learn.parallel import run_parallel
@@ -91,7 +92,8 @@ def run_recipe(recipe: Recipe, run: Run, *, until: str | None = None) -> None:
         write_atomic(run.config, to_toml(recipe))
         kit = Kit(recipe=recipe, run=run)
         emit = run.log()
-        emit("run.start", version=__version__, recipe=recipe.model_dump(mode="json"), stages=[s.name for s in STAGES])
+        values = recipe.model_dump(mode="json")
+        emit("run.start", schema=SCHEMA_VERSION, version=__version__, recipe=values, stages=[s.name for s in STAGES])
         for domain, reason in kit.left_out.items():
             emit("note", text=f"{domain} is left out of this run: {reason}")
         for stage in STAGES:
