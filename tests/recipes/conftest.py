@@ -6,11 +6,11 @@ import fcntl
 from pathlib import Path
 
 import pytest
-from small import small
 
 from ninefold.core.store import Run, is_complete
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.run import run_recipe
+from tests.recipes.small import small
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import small
 
 from ninefold.agent.env import families
 from ninefold.chat.tokenizer import Tokenizer
@@ -25,6 +24,7 @@ from ninefold.data.corpus.skills import page
 from ninefold.data.samples import read_samples
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.pretrain import load_mixture, task_texts
+from tests.recipes.small import small
 
 TRAINED_SPLITS = ("train", "dev", "heldout")
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small import small
 
 from ninefold.agent.reward.shape import reward_group
 from ninefold.core.layout import DocLayout
@@ -29,6 +28,7 @@ from ninefold.recipes.kit import Kit
 from ninefold.recipes.rl import Loop, samples_of
 from ninefold.rollout.demonstrate import demonstrate, replay
 from ninefold.rollout.play import lineup
+from tests.recipes.small import small
 
 CELL: Cell = ("general", "low")
 PROMPTS, SAMPLES = 2, 3

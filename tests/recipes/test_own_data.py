@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small import small
 
 from ninefold.app.configuration import stored_recipe
 from ninefold.core.config import to_toml
@@ -20,6 +19,7 @@ from ninefold.recipes.config import Recipe
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.run import run_recipe
 from ninefold.recipes.sft import demonstrate
+from tests.recipes.small import small
 
 DEMONSTRATIONS = 6
 

@@ -6,11 +6,11 @@ import multiprocessing
 from pathlib import Path
 
 import pytest
-from small import small
 
 from bench.kill import Death, await_moment, compare, finished, kill, moments, weights
 from ninefold.core.store import Run
 from ninefold.recipes.run import STAGES, run_recipe
+from tests.recipes.small import small
 
 FORK = multiprocessing.get_context("fork")
 

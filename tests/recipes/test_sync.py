@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from small import small
 
 from ninefold.agent.reward.shape import Cohort, reward_group
 from ninefold.core.seeds import seed_of
@@ -26,6 +25,7 @@ from ninefold.recipes.kit import Kit
 from ninefold.recipes.rl import Loop, samples_of
 from ninefold.recipes.training import trainer_config
 from ninefold.rollout.play import lineup, play
+from tests.recipes.small import small
 
 CELL: Cell = ("general", "max")
 STEPS = 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from ticking import FAMILIES, prompt, verify
 
 from ninefold.agent.harness.presets import phrases
 from ninefold.chat.tokenizer import Tokenizer
@@ -15,6 +14,7 @@ from ninefold.core.types import IntArray, Slot
 from ninefold.rollout.demonstrate import demonstrate, replay
 from ninefold.rollout.play import lineup
 from ninefold.rollout.scene import Scene
+from tests.rollout.ticking import FAMILIES, prompt, verify
 
 
 @pytest.fixture(scope="session")

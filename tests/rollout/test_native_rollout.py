@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from ticking import prompt
 
 from ninefold.core.types import Effort, Limits, Task, Trajectory
 from ninefold.engine.native import NativeConfig, NativeEngine
@@ -17,6 +16,7 @@ from ninefold.model.weights import Weights
 from ninefold.rollout.play import lineup
 from ninefold.rollout.scene import Scene
 from ninefold.rollout.scheduler import Rollout, RolloutConfig
+from tests.rollout.ticking import prompt
 
 
 def facts(trajectory: Trajectory) -> list:

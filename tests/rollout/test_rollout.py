@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from ticking import FAMILIES, TickingEngine, prompt
 
 from ninefold.core.protocols import Request
 from ninefold.core.seeds import seed_of
@@ -15,6 +14,7 @@ from ninefold.engine.scripted import ScriptedEngine
 from ninefold.rollout.play import lineup, play
 from ninefold.rollout.scene import Scene
 from ninefold.rollout.scheduler import Rollout, RolloutConfig
+from tests.rollout.ticking import FAMILIES, TickingEngine, prompt
 
 Respond = Callable[[Request], IntArray]
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from ticking import TickingEngine, prompt
 
 from ninefold.core.errors import UserError
 from ninefold.core.protocols import Request
@@ -20,6 +19,7 @@ from ninefold.rollout.play import lineup, play
 from ninefold.rollout.scene import Scene
 from ninefold.rollout.scheduler import Rollout, RolloutConfig
 from ninefold.rollout.store import find_trajectory, read_trajectories, write_trajectories
+from tests.rollout.ticking import TickingEngine, prompt
 
 
 @pytest.fixture(scope="module")
