@@ -20,11 +20,6 @@ _FAMILIES: dict[str, str] = {
 }
 
 
-def names() -> tuple[str, ...]:
-    """Names of all families, in the order of reports."""
-    return tuple(_FAMILIES)
-
-
 @cache
 def family(name: str) -> Family:
     """The family of that name; its module is imported at first use."""
@@ -35,5 +30,5 @@ def family(name: str) -> Family:
 
 
 def families() -> dict[str, Family]:
-    """Every family by name."""
+    """Every family by name, in the order of reports."""
     return {name: family(name) for name in _FAMILIES}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ninefold.agent.env import families, family, names
+from ninefold.agent.env import families, family
 from ninefold.agent.env.play import play
 from ninefold.agent.env.verify import FreshVerifier
 from ninefold.core.protocols import Family, Move, Observation, SandboxRuntime, ScriptedPolicy, Style
@@ -144,7 +144,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", families())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_worlds_answer_whatever_they_are_sent(name, request, data):
