@@ -39,7 +39,7 @@ class ContextStage(Config):
 class PretrainConfig(Config):
     """Next-token prediction on the corpus, MTP trained along."""
 
-    tokens: int = 2_400_000
+    tokens: int = 2_800_000
     batch_tokens: int = 4096
     stages: tuple[ContextStage, ...] = (
         ContextStage(length=128, share=0.70),
@@ -71,12 +71,12 @@ class SftConfig(Config):
     slip: float = 0.2
     """Share of demonstrations that hold a mistake, so that RL has something to mend."""
     styles: dict[Effort, tuple[float, float, float]] = {
-        "low": (0.75, 0.20, 0.05),
-        "high": (0.25, 0.60, 0.15),
-        "max": (0.10, 0.20, 0.70),
+        "low": (0.80, 0.16, 0.04),
+        "high": (0.15, 0.68, 0.17),
+        "max": (0.08, 0.16, 0.76),
     }
     """Stated effort → how often the demonstrator works in low, high, max style."""
-    weights: dict[Domain, float] = {"general": 0.36, "agents": 0.30, "coding": 0.34}
+    weights: dict[Domain, float] = {"general": 0.30, "agents": 0.32, "coding": 0.38}
     """Domain → share of the demonstrations."""
     batch_tokens: tuple[int, ...] = (3500, 1800)
     """Tokens a step, epoch by epoch: small batches teach more per token."""
@@ -92,7 +92,7 @@ class BudgetConfig(Config):
     tasks: int = 384
     """Train tasks a cell that it is measured on; their correct samples are the re-warm data."""
     quantiles: dict[Domain, dict[Effort, float]] = {
-        "general": {"low": 0.78, "high": 0.85, "max": 0.86},
+        "general": {"low": 0.82, "high": 0.83, "max": 0.84},
         "agents": {"low": 0.87, "high": 0.87, "max": 0.86},
         "coding": {"low": 0.72, "high": 0.85, "max": 0.86},
     }

@@ -18,8 +18,8 @@ WORDINGS: tuple[tuple[str, str], ...] = (
     ("Compute ", " mod 10."),
 )
 DIGITS = "0123456789"
-RECHECKED = 0.25
-"""Share of the demonstrations in max style that go through all steps twice."""
+COPIED = 0.22
+"""Share of the demonstrations in max style that copy the numbers out before they add."""
 
 _LENGTHS = ((3, 6), (6, 9), (4, 9))
 """Fewest and most digits, by level; the last level mixes subtraction in."""
@@ -125,7 +125,7 @@ def _answer(task: Task) -> str:
 
 
 def _demonstration(task: Task, effort: Effort, rng: Random, *, slips: bool) -> ScriptedPolicy:
-    """Low: the first half of the running sums; high: all of them; max: every step in full, at times once more.
+    """Low: the running sums but the last; high: all of them; max: every step in full, at times with the numbers copied first.
 
     A slip writes one wrong digit.
     """
@@ -133,10 +133,10 @@ def _demonstration(task: Task, effort: Effort, rng: Random, *, slips: bool) -> S
     if effort == "max":
         think = _steps(terms)
     else:
-        think = _running(terms, len(terms) - 1 if effort == "high" else len(terms) // 2)
+        think = _running(terms, len(terms) - (1 if effort == "high" else 2))
     if slips:
         place = rng.choice([i for i, character in enumerate(think) if character.isdigit()])
         think = think[:place] + rng.choice(DIGITS) + think[place + 1 :]
-    if effort == "max" and rng.random() < RECHECKED:
-        think += "," + _steps(terms)
+    if effort == "max" and rng.random() < COPIED:
+        think = f"{task.data['expression']};{think}"
     return say(_answer(task), think)

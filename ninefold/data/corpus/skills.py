@@ -23,10 +23,10 @@ class Skills(Config):
 
     repeat: float = 0.14
     copy_words: float = 0.10
-    recall: float = 0.06
-    sums: float = 0.38
-    additions: float = 0.12
-    expressions: float = 0.20
+    recall: float = 0.04
+    sums: float = 0.32
+    additions: float = 0.10
+    expressions: float = 0.30
 
 
 def page(skills: Skills, characters: int, *names: object) -> str:
@@ -107,13 +107,25 @@ def _additions(rng: random.Random) -> str:
 
 
 def _expressions(rng: random.Random) -> str:
+    """Values of expressions, and expressions for a wanted value that stands some way back, alone or with another one."""
+    expression, value = _expression(rng)
+    if rng.random() < 0.25:
+        return f"val {expression};{value}.\n"
+    between = "".join(f"{rng.choice(NAMES)};" for _ in range(rng.choice([0, 0, 1, 2, 4, 8])))
+    if rng.random() < 0.5:
+        return f"expr {value};{between}{expression}.\n"
+    wanted = [str(value), str(_expression(rng)[1])]
+    rng.shuffle(wanted)
+    return f"expr {','.join(wanted)};{value};{between}{expression}.\n"
+
+
+def _expression(rng: random.Random) -> tuple[str, int]:
+    """`a*b+c` or `a*b-c`, and its value from 10 to 30."""
     while True:
         a, b, c, sign = rng.randint(2, 5), rng.randint(2, 5), rng.randint(0, 9), rng.choice("+-")
         value = a * b + c if sign == "+" else a * b - c
         if 10 <= value <= 30:
-            break
-    expression = f"{a}*{b}{sign}{c}"
-    return f"expr {value};{expression}.\n" if rng.random() < 0.7 else f"val {expression};{value}.\n"
+            return f"{a}*{b}{sign}{c}", value
 
 
 ITEMS: dict[str, Callable[[random.Random], str]] = {
