@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ninefold.core.config import configured
+from ninefold.core.config import configured, faults
 from ninefold.core.errors import UserError
 from ninefold.core.store import Run
 from ninefold.recipes.config import Recipe
@@ -21,8 +21,10 @@ def stored_recipe(run: Run) -> Recipe:
         raise UserError(f"{run.path} has no config.toml: it was never started with `ninefold run`")
     try:
         return Recipe.model_validate(tomllib.loads(run.config.read_text()))
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise UserError(f"{run.config} is no configuration of this version of ninefold: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{run.config} is not valid TOML: {error}") from None
+    except ValidationError as error:
+        raise UserError(f"{run.config} is no configuration of this version of ninefold: {faults(error)}") from None
 
 
 def resolve(default: Recipe, run: Run, *, file: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:

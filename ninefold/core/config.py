@@ -46,8 +46,12 @@ def configured(default: C, *, file: Path | None = None, overrides: Sequence[str]
     try:
         return type(default).model_validate(values)
     except ValidationError as error:
-        lines = [f"{'.'.join(str(p) for p in e['loc'])}: {e['msg']} (got {e['input']!r})" for e in error.errors()]
-        raise UserError("configuration: " + "; ".join(lines)) from None
+        raise UserError(f"configuration: {faults(error)}") from None
+
+
+def faults(error: ValidationError) -> str:
+    """Which keys are at fault, why, and what stood there, in one line."""
+    return "; ".join(f"{'.'.join(str(p) for p in e['loc'])}: {e['msg']} (got {e['input']!r})" for e in error.errors())
 
 
 def parse_value(text: str) -> Any:
