@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +19,6 @@ from ninefold.app.console import LEFT_OUT
 from ninefold.core.store import Run, is_complete
 
 PROGRAM = [sys.executable, "-c", "from ninefold.app.cli import main; main()"]
-PORT = 18321
 WAIT_S = 600
 
 
@@ -45,9 +45,10 @@ def test_smoke_from_nothing_to_a_served_model(here: Path) -> None:
     assert {len(cells) for cells in table.values()} == {9 if done.returncode == 0 else 6}
     assert ninefold("chat", "smoke", "--prompt", "1+2?", "--effort", "low", "--max-tokens", "8").returncode == 0
 
-    server = subprocess.Popen([*PROGRAM, "serve", "smoke", "--port", str(PORT)], stderr=subprocess.DEVNULL)
+    port = free_port()
+    server = subprocess.Popen([*PROGRAM, "serve", "smoke", "--port", str(port)], stderr=subprocess.DEVNULL)
     try:
-        client = openai.OpenAI(base_url=f"http://127.0.0.1:{PORT}/v1", api_key="none", max_retries=0)
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0)
         until(lambda: reachable(client))
         tools = [{"type": "function", "function": {"name": "clock", "parameters": {"type": "object", "properties": {}}}}]
         for effort in ("low", "high", "max"):
@@ -60,6 +61,12 @@ def test_smoke_from_nothing_to_a_served_model(here: Path) -> None:
     finally:
         server.terminate()
         server.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def reachable(client: openai.OpenAI) -> bool:
