@@ -105,10 +105,11 @@ def window(config: PretrainConfig, step: int, steps: int) -> int:
 
 @torch.no_grad()
 def heldout_losses(model: K3, mixture: Mixture, config: PretrainConfig) -> dict[str, float]:
-    """Text domain → mean nats per token of held-out documents."""
+    """Text domain → mean nats per token of held-out documents; a domain that has none is left out."""
     losses: dict[str, float] = {}
     for domain in TEXT_DOMAINS:
         samples = heldout_samples(mixture.heldout[domain], config.stages[-1].length, config.heldout_tokens)
         parts = [sft_loss(model, batch) for batch in micro_batches(samples, config.batch_tokens)]
-        losses[domain] = float(sum(p.total for p in parts)) / sum(p.tokens for p in parts)
+        if parts:
+            losses[domain] = float(sum(p.total for p in parts)) / sum(p.tokens for p in parts)
     return losses
