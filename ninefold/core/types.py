@@ -242,6 +242,15 @@ class Trajectory:
     """How often it was paused and resumed."""
 
     @property
+    def valid(self) -> bool:
+        """Whether anybody could judge it; an invalid one neither trains nor counts."""
+        return self.result.status != "invalid"
+
+    @property
+    def passed(self) -> bool:
+        return self.result.status == "pass"
+
+    @property
     def new_tokens(self) -> int:
         """Tokens the policy sampled over all rows."""
         return sum(int(row.sampled_mask.sum()) for row in self.rows)

@@ -23,14 +23,13 @@ def sample_of_segments(segments: Sequence[Segment], *, task: str = "") -> Sample
 
 
 def write_samples(path: Path, samples: Sequence[Sample]) -> None:
-    """Ids, masks and task ids as one .npz file; streams are not kept."""
-    assert samples
+    """Ids, masks and task ids as one .npz file, perhaps of none; streams are not kept."""
     file = io.BytesIO()
     np.savez_compressed(
         file,
-        ids=np.concatenate([s.ids for s in samples]),
-        mask=np.concatenate([s.mask for s in samples]),
-        lengths=np.array([len(s.ids) for s in samples]),
+        ids=np.concatenate([np.zeros(0, np.int32), *(s.ids for s in samples)]),
+        mask=np.concatenate([np.zeros(0, np.bool_), *(s.mask for s in samples)]),
+        lengths=np.array([len(s.ids) for s in samples], np.int64),
         tasks=np.array([s.task for s in samples]),
     )
     write_atomic(path, file.getvalue())

@@ -9,6 +9,7 @@ import numpy as np
 
 from ninefold.agent.effort.budget import estimate_budgets, over_budget
 from ninefold.agent.effort.multipliers import calibrate
+from ninefold.core.errors import VerifierError
 from ninefold.core.store import read_json, write_json
 from ninefold.core.types import Budget, Cell, Sample, Trajectory
 from ninefold.data.samples import read_samples, sample_of_row, write_samples
@@ -30,9 +31,7 @@ def measure_budgets(kit: Kit) -> None:
         tau[name] = calibrate(played[name], budgets, quantile=config.quantiles[domain][effort])
         budgeted = with_budgets(played[name], budgets)
         scores[name] = score(budgeted, tau[name])
-        kept = [t for t in budgeted if t.result.status == "pass" and not is_over(t, tau[name])]
-        (stage / domain).mkdir(parents=True, exist_ok=True)
-        write_samples(stage / domain / f"{effort}.npz", rows_of(kept) or rows_of(budgeted[:1]))
+        write_samples(stage / domain / f"{effort}.npz", rows_of([t for t in budgeted if is_within(t, tau[name])]))
         emit("cell", cell=name, tau=tau[name], **scores[name])
     write_json(stage / "budgets.json", {shape: asdict(budget) for shape, budget in budgets.items()})
     write_json(stage / "tau.json", tau)
@@ -47,7 +46,7 @@ def cold_start(kit: Kit, cell: Cell) -> list[Trajectory]:
 
 
 def rewarm_samples(kit: Kit, cell: Cell) -> list[Sample]:
-    """The cold-start model's correct samples that fit the cell's budget."""
+    """The cold-start model's correct samples that fit the cell's budget; perhaps none."""
     domain, effort = cell
     return read_samples(kit.run.stage("budgets") / domain / f"{effort}.npz")
 
@@ -64,10 +63,21 @@ def is_over(trajectory: Trajectory, tau: float) -> bool:
     return budget is not None and over_budget(trajectory.spend, multiplier=tau, budget=budget)
 
 
+def is_within(trajectory: Trajectory, tau: float) -> bool:
+    """Whether it passed within its budget: what counts as correct."""
+    return trajectory.passed and not is_over(trajectory, tau)
+
+
 def score(trajectories: Sequence[Trajectory], tau: float) -> dict[str, float]:
-    """A cell's figures over valid trajectories: pass rate, pass rate within budget, share over budget, tokens, n."""
-    valid = [t for t in trajectories if t.result.status != "invalid"]
-    passed = np.array([t.result.status == "pass" for t in valid], float)
+    """A cell's figures over valid trajectories: pass rate, pass rate within budget, share over budget, tokens, n.
+
+    Raises VerifierError where none is valid: a cell that nobody could judge has no score.
+    """
+    valid = [t for t in trajectories if t.valid]
+    if not valid:
+        reason = trajectories[0].result.detail if trajectories else "there was none"
+        raise VerifierError(f"none of {len(trajectories)} attempts could be judged: {reason} (see `ninefold doctor`)")
+    passed = np.array([t.passed for t in valid], float)
     over = np.array([is_over(t, tau) for t in valid], float)
     return {
         "pass": float(passed.mean()),
@@ -86,4 +96,5 @@ def with_budgets(trajectories: Sequence[Trajectory], budgets: Mapping[str, Budge
 
 
 def rows_of(trajectories: Sequence[Trajectory]) -> list[Sample]:
-    return [sample_of_row(row, task=t.task.id) for t in trajectories for row in t.rows]
+    """Every row of the valid trajectories, as supervised data."""
+    return [sample_of_row(row, task=t.task.id) for t in trajectories if t.valid for row in t.rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ninefold.core.protocols import ScriptedPolicy, Style
 from ninefold.core.seeds import rng_of, seed_of
 from ninefold.core.types import EFFORTS, Domain, Effort, Sample, Slot, Split, Task
-from ninefold.data.samples import sample_of_row
+from ninefold.recipes.budgets import rows_of
 from ninefold.recipes.kit import Kit
 from ninefold.rollout.demonstrate import demonstrate
 from ninefold.rollout.play import lineup
@@ -24,9 +24,4 @@ def demonstrations(kit: Kit, domain: Domain, split: Split, first: int, count: in
     numbers = range(first, first + count)
     prompts: list[tuple[Task, Effort]] = [(kit.task(domain, split, n, "demonstrate"), EFFORTS[n // 3 % 3]) for n in numbers]
     slots = lineup(prompts, seed=seed_of(seed, "demonstrate", domain, split, first), name=f"demo/{domain}/{first}/")
-    return [
-        sample_of_row(row, task=trajectory.task.id)
-        for trajectory in demonstrate(slots, policy, kit.scene)
-        if trajectory.result.status != "invalid"
-        for row in trajectory.rows
-    ]
+    return rows_of(demonstrate(slots, policy, kit.scene))

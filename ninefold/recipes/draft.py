@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from ninefold.core.errors import UserError
 from ninefold.core.types import Batch, Cell, Sample
 from ninefold.data.samples import read_samples, write_samples
 from ninefold.learn.batch import micro_batches, shards, shuffled_batches
@@ -25,10 +26,12 @@ DRAFT = "draft.safetensors"
 
 
 def student_rollouts(kit: Kit) -> None:
-    """Stage `rollouts`: samples.npz of the student's attempts at train tasks of every cell, whatever came of them."""
+    """Stage `rollouts`: samples.npz of the student's valid attempts at train tasks of every cell, right or wrong."""
     stage = kit.run.stage("rollouts")
     jobs = [Job(name="/".join(cell), call=rolled, arguments=(kit, cell)) for cell in kit.cells]
     samples = [sample for rows in run_jobs(jobs, kit.recipe.processes).values() for sample in rows]
+    if not samples:
+        raise UserError("the draft has nothing to learn from: draft.rollouts must give every cell at least one valid rollout")
     write_samples(stage / "samples.npz", samples)
     finish(stage)
 

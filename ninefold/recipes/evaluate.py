@@ -10,7 +10,7 @@ import numpy as np
 
 from ninefold.core.store import read_json, write_json
 from ninefold.core.types import Cell, Trajectory
-from ninefold.recipes.budgets import is_over, score, tau_of
+from ninefold.recipes.budgets import is_within, score, tau_of
 from ninefold.recipes.jobs import Job, run_jobs
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.training import finish
@@ -70,7 +70,7 @@ def figures_of(played: Sequence[Trajectory], tau: float) -> dict[str, float]:
 
 def by_family(played: Sequence[Trajectory], tau: float) -> dict[str, dict[str, float]]:
     """Family → figures of its tasks; without families none of whose attempts is valid."""
-    families = dict.fromkeys(t.task.family for t in played if t.result.status != "invalid")
+    families = dict.fromkeys(t.task.family for t in played if t.valid)
     return {name: figures_of([t for t in played if t.task.family == name], tau) for name in families}
 
 
@@ -86,18 +86,14 @@ def attempts(kit: Kit, model: str, cell: Cell) -> list[Trajectory]:
 def outcomes_of(played: Sequence[Trajectory], tau: float) -> dict[str, list[float]]:
     """Per task, in order: passed within budget, passed, tokens; NaN-free, −1 where invalid."""
     return {
-        "within": [
-            -1.0 if t.result.status == "invalid" else float(t.result.status == "pass" and not is_over(t, tau)) for t in played
-        ],
-        "pass": [-1.0 if t.result.status == "invalid" else float(t.result.status == "pass") for t in played],
+        "within": [float(is_within(t, tau)) if t.valid else -1.0 for t in played],
+        "pass": [float(t.passed) if t.valid else -1.0 for t in played],
         "tokens": [float(t.new_tokens) for t in played],
     }
 
 
 def standard_errors(played: Sequence[Trajectory], tau: float) -> dict[str, float]:
-    within = np.array(
-        [t.result.status == "pass" and not is_over(t, tau) for t in played if t.result.status != "invalid"], float
-    )
+    within = np.array([is_within(t, tau) for t in played if t.valid], float)
     return {"within_se": float(within.std(ddof=1) / np.sqrt(len(within)))} if len(within) > 1 else {}
 
 

@@ -45,6 +45,13 @@ class Distillation:
         self.teachers = load_teachers(kit, trainer.model)
         self.engine = kit.engine(kit.load("pooled"))
         config = kit.recipe.mopd
+        self.share = config.rollouts // len(kit.cells) // trainer.world.size
+        """Rollouts of this rank in each cell, a step."""
+        if not self.share:
+            least = len(kit.cells) * trainer.world.size
+            raise UserError(
+                f"mopd.rollouts is {config.rollouts}: {len(kit.cells)} cells on {trainer.world.size} processes need {least}"
+            )
         self.config = DistillConfig(**config.policy.model_dump(), r_max=config.clip)
         self._pairs: list[tuple[Batch, K3]] = []
 
@@ -65,16 +72,17 @@ class Distillation:
     def roll(self, step: int) -> dict[Cell, list[Trajectory]]:
         """Fresh train tasks of every cell, each with its effort stated; all play side by side."""
         world, kit = self.trainer.world, self.kit
-        share = kit.recipe.mopd.rollouts // len(kit.cells) // world.size
-        first = (step * world.size + world.rank) * share
+        first = (step * world.size + world.rank) * self.share
         prompts: list[tuple[Task, Effort]] = [
-            (kit.task(domain, "train", first + i, "mopd", effort), effort) for domain, effort in kit.cells for i in range(share)
+            (kit.task(domain, "train", first + i, "mopd", effort), effort)
+            for domain, effort in kit.cells
+            for i in range(self.share)
         ]
         slots = lineup(prompts, seed=seed_of(kit.recipe.seed, self.name, step, world.rank), name=f"{self.name}/{first}/")
         played = play(slots, engine=self.engine, scene=kit.scene)
         by_cell: dict[Cell, list[Trajectory]] = {cell: [] for cell in kit.cells}
         for trajectory in played:
-            if trajectory.result.status != "invalid":
+            if trajectory.valid:
                 by_cell[trajectory.task.domain, trajectory.effort].append(trajectory)
         return {cell: members for cell, members in by_cell.items() if members}
 

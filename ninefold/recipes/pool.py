@@ -5,7 +5,7 @@ from __future__ import annotations
 from ninefold.core.errors import UserError
 from ninefold.core.types import Cell, Sample
 from ninefold.data.samples import write_samples
-from ninefold.recipes.budgets import is_over, rows_of, tau_of
+from ninefold.recipes.budgets import is_within, rows_of, tau_of
 from ninefold.recipes.jobs import Job, run_jobs
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.training import finish
@@ -28,11 +28,9 @@ def pool(kit: Kit) -> None:
 
 
 def pooled(kit: Kit, cell: Cell) -> list[Sample]:
-    """One expert's correct trajectories within budget, on train tasks."""
+    """One expert's correct trajectories within budget, or all valid ones, on train tasks."""
     domain, effort = cell
     tasks = kit.tasks(domain, "train", kit.recipe.pool.rollouts, "pool", effort)
     played = kit.play(kit.load("rl", *cell), tasks, effort, f"pool/{domain}/{effort}")
     tau = tau_of(kit)[cell]
-    if not kit.recipe.pool.only_correct:
-        return rows_of([t for t in played if t.result.status != "invalid"])
-    return rows_of([t for t in played if t.result.status == "pass" and not is_over(t, tau)])
+    return rows_of([t for t in played if is_within(t, tau)] if kit.recipe.pool.only_correct else played)

@@ -74,9 +74,12 @@ def prepare(kit: Kit, cell: Cell, folder: Path, emit: Emit) -> None:
 
 
 def rewarm(kit: Kit, cell: Cell, model: K3, emit: Emit) -> None:
-    """A short SFT on what the budget allows."""
+    """A short SFT on what the budget allows; none where the cold-start model never passed within it."""
     config = kit.recipe.rl
     samples = rewarm_samples(kit, cell)
+    if not samples:
+        emit("note", text="no re-warm: the SFT model has no correct sample within this cell's budget")
+        return
     plan = list(shuffled_batches(samples, config.rewarm_batch_tokens, epochs=config.rewarm_epochs, seed=kit.recipe.seed))
     schedule = ScheduleConfig(kind="cosine", warmup=0.05)
     trainer = Trainer(model, trainer_config(config.rewarm_step_sizes, len(plan), schedule))
@@ -151,8 +154,9 @@ class Loop:
         write_json(folder / "loop.json", {"trained": self.trained, "dev": self.dev})
 
     def restore(self) -> None:
-        recover_folder(self.stage / STATE)
         state = self.stage / STATE
+        for folder in (state, self.stage / "best"):
+            recover_folder(folder)
         if is_complete(state):
             self.trainer.load(state / "trainer")
             self.rollout.load((state / "rollout.bin").read_bytes())
@@ -180,7 +184,7 @@ def samples_of(cohorts: Sequence[Cohort], version: int) -> tuple[list[Sample], l
 
 
 def describe(groups: Sequence[Group], cohorts: Sequence[Cohort]) -> dict[str, float]:
-    """Figures of the dispatched groups' valid trajectories, one vote each."""
+    """Figures of the dispatched groups, a vote for each trajectory: `reward`, `outcome`, `over` of the valid ones, others of all."""
     members = [member for cohort in cohorts for member in cohort.members]
     trajectories = [t for group in groups for t in group.trajectories]
     figures = {
@@ -190,7 +194,7 @@ def describe(groups: Sequence[Group], cohorts: Sequence[Cohort]) -> dict[str, fl
         "new_tokens": [float(t.new_tokens) for t in trajectories],
         "turns": [float(len(t.turns)) for t in trajectories],
         "resumed": [float(t.resumes > 0) for t in trajectories],
-        "invalid": [float(t.result.status == "invalid") for t in trajectories],
+        "invalid": [float(not t.valid) for t in trajectories],
         "truncated": [float(t.stop in ("tokens", "context", "turns")) for t in trajectories],
     }
     means = {f"dispatched/{name}": float(np.mean(values)) if values else 0.0 for name, values in figures.items()}
@@ -207,7 +211,8 @@ def dev_score(kit: Kit, cell: Cell, model: K3) -> dict[str, float]:
 def conclude(kit: Kit, cell: Cell, stage: Path, start: dict[str, Any]) -> dict[str, Any]:
     """The expert: the best weights by dev score, or the SFT model where RL made the cell worse; saved as the stage's model."""
     loop = read_json(stage / STATE / "loop.json") if is_complete(stage / STATE) else {"trained": [], "dev": []}
-    best = max(loop["dev"], key=lambda f: f["shaped"], default=None)
+    # The last of equals: so does `evaluate` choose the weights that it keeps.
+    best = max(reversed(loop["dev"]), key=lambda f: f["shaped"], default=None)
     fell_back = best is None or best["shaped"] < start["sft"]["shaped"]
     kit.save(kit.load("sft") if fell_back else kit.load("rl", *cell, "best"), stage)
     return {"fell_back": fell_back, "chosen": start["chosen"], "sft": start["sft"], "dev": best, "trained": loop["trained"]}

@@ -99,6 +99,8 @@ def fit(
     """One epoch per entry of `batch_tokens`, each with steps of about that many tokens."""
     stage, emit = kit.run.stage(name), kit.run.log(stage=name)
     plan = plan_epochs(samples, batch_tokens, kit.recipe.seed)
+    if not plan:
+        raise UserError(f"stage {name} has nothing to learn from: the stage before it left no sample")
     schedule = ScheduleConfig(kind="cosine", warmup=0.02, floor=floor)
     trainer = Trainer(model, trainer_config(sizes, len(plan), schedule), world=world)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from ninefold.core.errors import VerifierError
 from ninefold.core.events import read_events
 from ninefold.core.store import Run, read_json
-from ninefold.core.types import Budget, Result, Status, Task, Trajectory
+from ninefold.core.types import Budget, Result, Row, Segment, Status, Task, Trajectory
+from ninefold.recipes.budgets import rows_of, score
 from ninefold.recipes.evaluate import by_family, figures_of, outcomes_of
 from ninefold.recipes.kit import Kit
 
@@ -57,3 +60,14 @@ def test_the_evaluation_of_a_run_holds_together(whole: Run, kit: Kit) -> None:
     experts = {"/".join(c): read_json(whole.stage("rl", *c) / "results.json")["fell_back"] for c in kit.cells}
     assert event["fell_back"] == [cell for cell, fell in experts.items() if fell]
     assert event["fell_back"] == read_json(whole.stage("rl") / "results.json")["fell_back"]
+
+
+def test_a_cell_that_nobody_could_judge_has_no_score() -> None:
+    with pytest.raises(VerifierError, match="none of 2 attempts"):
+        score([attempt("gym", "invalid", 2)] * 2, 1.0)
+
+
+def test_rows_of_invalid_attempts_are_left_out() -> None:
+    row = Row(segments=(Segment(ids=np.zeros(3, np.int32), source="rendered", message=0),))
+    attempts = [replace(attempt("gym", status, 2), rows=(row,)) for status in ("pass", "invalid", "fail")]
+    assert len(rows_of(attempts)) == 2

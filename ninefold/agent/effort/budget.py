@@ -21,7 +21,7 @@ def estimate_budgets(trajectories: Iterable[Trajectory]) -> dict[str, Budget]:
     by_shape: defaultdict[str, list[Trajectory]] = defaultdict(list)
     for trajectory in trajectories:
         assert trajectory.effort == "max", "b₀ is measured at max effort"
-        if trajectory.result.status != "invalid":
+        if trajectory.valid:
             by_shape[trajectory.task.shape].append(trajectory)
     return {shape: _budget(members) for shape, members in sorted(by_shape.items())}
 
@@ -32,5 +32,5 @@ def over_budget(spent: float, *, multiplier: float, budget: Budget) -> bool:
 
 
 def _budget(members: list[Trajectory]) -> Budget:
-    counted = [t for t in members if t.result.status == "pass"] or members
+    counted = [t for t in members if t.passed] or members
     return Budget(tokens=sum(t.spend for t in counted) / len(counted), samples=len(counted))

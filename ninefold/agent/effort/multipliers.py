@@ -49,7 +49,7 @@ def calibrate(trajectories: Iterable[Trajectory], budgets: Mapping[str, Budget],
     ratios = [
         t.spend / budgets[t.task.shape].tokens
         for t in trajectories
-        if t.result.status != "invalid" and t.task.shape in budgets and budgets[t.task.shape].tokens > 0
+        if t.valid and t.task.shape in budgets and budgets[t.task.shape].tokens > 0
     ]
     if not ratios:
         raise UserError("no valid trajectory with a budget to measure τ_b on: evaluate the SFT model on this cell first")

@@ -58,7 +58,7 @@ def reward_group(group: Group, *, multiplier: float | None = None, override: flo
     """
     members: list[Rewarded] = []
     for trajectory in group.trajectories:
-        if trajectory.result.status == "invalid":
+        if not trajectory.valid:
             continue
         outcome, budget = trajectory.result.score, trajectory.task.budget
         reward, over = outcome, False

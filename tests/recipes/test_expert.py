@@ -1,0 +1,52 @@
+"""What becomes of a cell before and after its iterations."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ninefold.core.store import Run, write_folder, write_json
+from ninefold.core.types import Cell
+from ninefold.data.samples import write_samples
+from ninefold.recipes.kit import Kit
+from ninefold.recipes.rl import conclude, rewarm
+from ninefold.recipes.training import STATE
+from tests.recipes.small import small
+
+CELL: Cell = ("general", "low")
+
+
+@pytest.fixture
+def own(whole: Run, tmp_path: Path) -> Kit:
+    """A copy of the small run, to be changed."""
+    run = Run(path=tmp_path / "run")
+    shutil.copytree(whole.path, run.path)
+    return Kit(recipe=small(), run=run)
+
+
+def test_without_a_correct_sample_the_start_stays_as_it_is(own: Kit) -> None:
+    write_samples(own.run.stage("budgets") / "general" / "low.npz", [])
+    model, log = own.load("sft"), list[str]()
+
+    def emit(kind: str, /, **_: Any) -> None:
+        log.append(kind)
+
+    rewarm(own, CELL, model, emit)
+    before = own.load("sft").state_dict()
+    assert log == ["note"]
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_the_figures_told_are_those_of_the_weights_kept(own: Kit) -> None:
+    """Of equally good weights the later ones are kept."""
+    stage = own.run.stage("rl", *CELL)
+    dev = [{"step": float(step), "shaped": shaped} for step, shaped in ((1, 0.5), (2, 0.5), (3, 0.4))]
+    write_folder(stage / STATE, lambda folder: write_json(folder / "loop.json", {"trained": [], "dev": dev}))
+    write_folder(stage / "best", lambda folder: own.save(own.load("sft"), folder))
+    results = conclude(own, CELL, stage, {"chosen": "sft", "sft": {"shaped": 0.1}})
+    assert results["dev"]["step"] == 2
+    assert not results["fell_back"]
