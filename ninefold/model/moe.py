@@ -67,7 +67,8 @@ class FusedMoE:
         z_NL, gate, up = product(x_ND, self.input_ID).split((latent, shared, shared), -1)
         if self.quantized:
             z_NL = fake_quant(z_NL, MXFP8)
-        u_NL = experts(z_NL, index_Nk, weight_Nk.to(x_ND.dtype), self.w1_EFL, self.w3_EFL, self.w2_ELF)
+        bank = (self.w1_EFL, self.w3_EFL, self.w2_ELF)
+        u_NL = experts(z_NL, index_Nk, weight_Nk.to(x_ND.dtype), *bank, self.beta_gate, self.beta_up)
         inner = situ_glu(gate, up, self.beta_gate, self.beta_up)
         return product(torch.cat([rms_norm(u_NL, self.norm_L, self.eps), inner], -1), self.output)
 

@@ -28,30 +28,40 @@ def route(scores_TE: Tensor, bias_E: Tensor, k: int) -> tuple[Tensor, Tensor, Te
     return index_Tk, chosen_Tk / (chosen_Tk.sum(-1, keepdim=True) + 1e-20), best_Tk1[:, k]
 
 
-def experts(z_TL: Tensor, index_Tk: Tensor, weight_Tk: Tensor, w1_EFL: Tensor, w3_EFL: Tensor, w2_ELF: Tensor) -> Tensor:
-    """u_TL = Σ_i p_i W2_i SiTU-GLU(W1_i z, W3_i z) over the routed experts; no capacity, no dropped tokens."""
+def experts(
+    z_TL: Tensor, index_Tk: Tensor, weight_Tk: Tensor, w1_EFL: Tensor, w3_EFL: Tensor, w2_ELF: Tensor, *betas: float
+) -> Tensor:
+    """u_TL = Σ_i p_i W2_i SiTU-GLU(W1_i z, W3_i z) over the routed experts; no capacity, no dropped tokens.
+
+    `betas` are the activation's bounds β₁, β₂; those of `situ_glu` where none are given.
+    """
     if len(z_TL) <= DENSE_TOKENS and len(w1_EFL) <= DENSE_EXPERTS:
-        return experts_dense(z_TL, index_Tk, weight_Tk, w1_EFL, w3_EFL, w2_ELF)
-    return experts_sorted(z_TL, index_Tk, weight_Tk, w1_EFL, w3_EFL, w2_ELF)
+        return experts_dense(z_TL, index_Tk, weight_Tk, w1_EFL, w3_EFL, w2_ELF, *betas)
+    return experts_sorted(z_TL, index_Tk, weight_Tk, w1_EFL, w3_EFL, w2_ELF, *betas)
 
 
-def experts_dense(z_TL: Tensor, index_Tk: Tensor, weight_Tk: Tensor, w1_EFL: Tensor, w3_EFL: Tensor, w2_ELF: Tensor) -> Tensor:
+def experts_dense(
+    z_TL: Tensor, index_Tk: Tensor, weight_Tk: Tensor, w1_EFL: Tensor, w3_EFL: Tensor, w2_ELF: Tensor, *betas: float
+) -> Tensor:
     """`experts` as one product over all experts, with weight 0 where a token is not routed."""
     E, F, _ = w1_EFL.shape
     weight_TE = weight_Tk.new_zeros(len(z_TL), E).scatter(1, index_Tk, weight_Tk)
     gate_TEF = linear(z_TL, w1_EFL.flatten(0, 1)).unflatten(-1, (E, F))
     up_TEF = linear(z_TL, w3_EFL.flatten(0, 1)).unflatten(-1, (E, F))
-    return weighted_situ_glu(gate_TEF, up_TEF, weight_TE).flatten(1) @ w2_ELF.transpose(1, 2).flatten(0, 1)
+    hidden_TEF = weighted_situ_glu(gate_TEF, up_TEF, weight_TE, *betas)
+    return hidden_TEF.flatten(1) @ w2_ELF.transpose(1, 2).flatten(0, 1)
 
 
-def experts_sorted(z_TL: Tensor, index_Tk: Tensor, weight_Tk: Tensor, w1_EFL: Tensor, w3_EFL: Tensor, w2_ELF: Tensor) -> Tensor:
+def experts_sorted(
+    z_TL: Tensor, index_Tk: Tensor, weight_Tk: Tensor, w1_EFL: Tensor, w3_EFL: Tensor, w2_ELF: Tensor, *betas: float
+) -> Tensor:
     """`experts` with the routed copies of tokens sorted by expert, one product per expert that has any."""
     expert_R = index_Tk.flatten()
     order_R = expert_R.argsort(stable=True)
     token_R = order_R.div(index_Tk.shape[1], rounding_mode="floor")
     counts = torch.bincount(expert_R, minlength=len(w1_EFL)).tolist()
     outputs = [
-        linear(situ_glu(linear(z, w1_EFL[e]), linear(z, w3_EFL[e])), w2_ELF[e])
+        linear(situ_glu(linear(z, w1_EFL[e]), linear(z, w3_EFL[e]), *betas), w2_ELF[e])
         for e, z in enumerate(z_TL.index_select(0, token_R).split(counts))
         if len(z)
     ]

@@ -66,12 +66,14 @@ def attention_residual_naive(sources: Sequence[Tensor], query_D: Tensor, norm_we
     return (p_NT[..., None] * v_NTD).sum(0)
 
 
-def experts_naive(z_TL: Tensor, index_Tk: Tensor, weight_Tk: Tensor, w1_EFL: Tensor, w3_EFL: Tensor, w2_ELF: Tensor) -> Tensor:
+def experts_naive(
+    z_TL: Tensor, index_Tk: Tensor, weight_Tk: Tensor, w1_EFL: Tensor, w3_EFL: Tensor, w2_ELF: Tensor, *betas: float
+) -> Tensor:
     """u_t = Σ_i p_ti E_i(z_t), one token and one expert at a time."""
     rows: list[Tensor] = []
     for t in range(len(z_TL)):
         row = torch.zeros_like(z_TL[t])
         for e, p in zip(index_Tk[t].tolist(), weight_Tk[t]):
-            row = row + p * (w2_ELF[e] @ situ_glu_naive(w1_EFL[e] @ z_TL[t], w3_EFL[e] @ z_TL[t]))
+            row = row + p * (w2_ELF[e] @ situ_glu_naive(w1_EFL[e] @ z_TL[t], w3_EFL[e] @ z_TL[t], *betas))
         rows.append(row)
     return torch.stack(rows)

@@ -37,6 +37,8 @@ UNEVEN = NARROW.model_copy(
         "routed_expert_hidden_size": 96,
         "moe_intermediate_size": 96,
         "shared_intermediate_size": 21,
+        "activation_situ_beta": 2.0,
+        "activation_situ_linear_beta": 3.0,
     }
 )
 CONFIGS = pytest.mark.parametrize("config", [NARROW, preset("nano"), UNEVEN], ids=["tiny", "nano", "uneven"])

@@ -52,13 +52,19 @@ def made(T: int, E: int, k: int, L: int, F: int, seed: int) -> list[Tensor]:
 
 
 @settings(max_examples=20, deadline=None)
-@given(T=st.integers(1, 20), E=st.integers(2, 9), k=st.integers(1, 2), seed=st.integers(0, 1000))
-def test_all_paths_equal_naive(T: int, E: int, k: int, seed: int) -> None:
+@given(
+    T=st.integers(1, 20),
+    E=st.integers(2, 9),
+    k=st.integers(1, 2),
+    seed=st.integers(0, 1000),
+    betas=st.sampled_from([(), (2.0, 3.0)]),
+)
+def test_all_paths_equal_naive(T: int, E: int, k: int, seed: int, betas: tuple[float, ...]) -> None:
     z, index, *rest = made(T, E, min(k, E - 1), 6, 5, seed)
 
     def run(path: type, dtype: torch.dtype) -> list[Tensor]:
         leaves = [x.to(dtype).requires_grad_() for x in (z, *rest)]
-        u = path(leaves[0], index, *leaves[1:])
+        u = path(leaves[0], index, *leaves[1:], *betas)
         return [u.detach(), *torch.autograd.grad((u * torch.linspace(-1, 1, 6, dtype=dtype)).sum(), leaves)]
 
     want = run(experts_naive, torch.float64)
