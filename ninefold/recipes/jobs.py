@@ -12,12 +12,12 @@ from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Any, cast
 
-from ninefold.core.errors import NinefoldError
+from ninefold.core.errors import NinefoldError, boundary
 from ninefold.learn.parallel import die_with_parent
 
 
 class JobError(NinefoldError):
-    """A job raised; the message holds its traceback."""
+    """A job's process died, or it raised what is no error of ours; the message holds the traceback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,8 @@ class Job:
 def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, Any]:
     """Results by name. One worker runs inline, in order; more take the first ready job each time they are free.
 
-    Raises JobError at the first failure; the other workers are ended.
+    At the first failure the other workers are ended. Inline all errors come as they are; from a worker our own ones do, with
+    its traceback as their cause, and others as JobError.
     """
     names = {job.name for job in jobs}
     assert len(names) == len(jobs), "names of jobs must be unique"
@@ -80,10 +81,19 @@ def _dispatch(waiting: list[Job], pool: list[_Worker]) -> dict[str, Any]:
             except EOFError:
                 raise JobError(f"{job.name}: its process ended without an answer (killed, or out of memory)") from None
             if failed:
-                raise JobError(f"{job.name} failed:\n{value}")
+                raise _failure(job, *value)
             results[job.name] = value
             idle.append(worker)
     return results
+
+
+def _failure(job: Job, error: NinefoldError, trace: str) -> NinefoldError:
+    """What to raise for an error that a worker met."""
+    told = JobError(f"{job.name} failed:\n{trace}")
+    if isinstance(error, JobError):
+        return told
+    error.__cause__ = told
+    return error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +126,12 @@ def _serve(connection: Connection, parent: int) -> None:
             call, arguments = connection.recv()
         except EOFError:
             return
-        try:
-            answer = (False, call(*arguments))
-        except BaseException:  # noqa: BLE001  the parent raises it again, with this traceback
-            answer = (True, traceback.format_exc())
-        connection.send(answer)
+        connection.send(_answer(call, arguments))
+
+
+def _answer(call: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+    """(False, result), or (True, (error, traceback))."""
+    failures: list[tuple[NinefoldError, str]] = []
+    with boundary(JobError, "a job", catch=lambda error: failures.append((error, traceback.format_exc()))):
+        return False, call(*arguments)
+    return True, failures[0]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ninefold.core.errors import UserError
 from ninefold.recipes.jobs import Job, JobError, run_jobs
 
 
@@ -25,6 +26,10 @@ def note(folder: str, name: str, *needed: str) -> str:
 
 def fail(message: str) -> None:
     raise ValueError(message)
+
+
+def refuse(message: str) -> None:
+    raise UserError(message)
 
 
 def die() -> None:
@@ -64,6 +69,13 @@ def test_a_failure_names_its_job_and_ends_the_others() -> None:
     jobs = [Job(name="slow", call=wait, arguments=(600.0,)), Job(name="broken", call=fail, arguments=("no such thing",))]
     with pytest.raises(JobError, match=r"(?s)broken failed.*ValueError: no such thing"):
         run_jobs(jobs, 2)
+
+
+def test_our_own_errors_keep_their_type() -> None:
+    jobs = [Job(name="slow", call=wait, arguments=(600.0,)), Job(name="picky", call=refuse, arguments=("give another",))]
+    with pytest.raises(UserError, match=r"^give another$") as caught:
+        run_jobs(jobs, 2)
+    assert "picky failed" in str(caught.value.__cause__)
 
 
 def test_a_dead_worker_is_an_error_not_a_wait() -> None:
