@@ -12,7 +12,7 @@ from ninefold.agent import env
 from ninefold.agent.env.verify import FreshVerifier
 from ninefold.chat.tokenizer import Tokenizer
 from ninefold.chat.xtml import Xtml
-from ninefold.core.errors import SandboxUnavailable
+from ninefold.core.errors import SandboxUnavailable, UserError
 from ninefold.core.protocols import Family, SandboxRuntime
 from ninefold.core.seeds import rng_of, seed_of
 from ninefold.core.store import Run, is_complete, read_json
@@ -47,15 +47,32 @@ class Kit:
 
     @cached_property
     def families(self) -> dict[str, Family]:
-        return {name: env.family(name) for levels in self.recipe.families.values() for name in levels}
+        """Every family of the recipe. Raises UserError where one does not exist, or not in that domain or at that level."""
+        families: dict[str, Family] = {}
+        for domain, chosen in self.recipe.families.items():
+            for name, levels in chosen.items():
+                families[name] = family = env.family(name)
+                if family.domain != domain:
+                    raise UserError(f"families.{domain}.{name}: {name} is a family of domain {family.domain}; name it there")
+                if not levels or not all(0 <= level < family.levels for level in levels):
+                    raise UserError(f"families.{domain}.{name}: levels are 0 to {family.levels - 1}, got {list(levels)}")
+        return families
+
+    @property
+    def runtime(self) -> SandboxRuntime | None:
+        """The sandbox runtime; None where no cell of this run needs one."""
+        return None if isinstance(self._isolation, SandboxUnavailable) else self._isolation
 
     @cached_property
-    def runtime(self) -> SandboxRuntime | None:
-        """The sandbox runtime, where any family of this run needs one."""
+    def _isolation(self) -> SandboxRuntime | SandboxUnavailable | None:
+        """The sandbox runtime, or why there is none; None where no family needs one."""
         if not any(family.isolated for family in self.families.values()):
             return None
         runtime = open_runtime("namespace")
-        runtime.check()
+        try:
+            runtime.check()
+        except SandboxUnavailable as error:
+            return error
         return runtime
 
     @cached_property
@@ -76,17 +93,12 @@ class Kit:
     @cached_property
     def left_out(self) -> dict[Domain, str]:
         """Domain → why it is left out of this run: its tasks run untrusted code and this machine cannot isolate."""
-        families = self.recipe.families
-        isolated: set[Domain] = {d for d in families if any(env.family(name).isolated for name in families[d])}
-        if not isolated:
+        if not isinstance(self._isolation, SandboxUnavailable):
             return {}
-        try:
-            with_runtime = open_runtime("namespace")
-            with_runtime.check()
-            with_runtime.close()
-        except SandboxUnavailable as error:
-            return {domain: str(error) for domain in isolated}
-        return {}
+        chosen = self.recipe.families.items()
+        return {
+            domain: str(self._isolation) for domain, levels in chosen if any(self.families[name].isolated for name in levels)
+        }
 
     def tasks(self, domain: Domain, split: Split, count: int, *names: object) -> list[Task]:
         """`count` tasks of a domain's families and levels, fixed by split and `names`; with budgets once they are measured."""
