@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ninefold.chat.xtml import Xtml
-from ninefold.core.errors import NinefoldError, UserError
+from ninefold.core.errors import EngineError, NinefoldError, UserError, boundary
 from ninefold.core.seeds import seed_of
 from ninefold.serve.errors import ApiError, broken, invalid, no_model, overloaded, too_long
 from ninefold.serve.generation import EngineLoop, Generation
@@ -157,18 +157,18 @@ class ChatCompletion:
     async def _grow(self, index: int, arrived: asyncio.Queue[tuple[int, Delta] | NinefoldError | None]) -> None:
         reply = self._replies[index]
         stream = self._service.loop.stream(self._generations[index])
-        try:
-            async for part in stream:
-                for delta in reply.take(part):
-                    arrived.put_nowait((index, delta))
-                if reply.finish is not None:
-                    break
-            arrived.put_nowait((index, Delta()))
-            arrived.put_nowait(None)
-        except NinefoldError as error:
-            arrived.put_nowait(error)
-        finally:
-            await stream.aclose()  # type: ignore[attr-defined]
+        # Whatever goes wrong is handed on, or the reader of the queue would wait for ever.
+        with boundary(EngineError, "answering failed", catch=arrived.put_nowait):
+            try:
+                async for part in stream:
+                    for delta in reply.take(part):
+                        arrived.put_nowait((index, delta))
+                    if reply.finish is not None:
+                        break
+                arrived.put_nowait((index, Delta()))
+                arrived.put_nowait(None)
+            finally:
+                await stream.aclose()  # type: ignore[attr-defined]
 
     def _delta_record(self, index: int, delta: Delta) -> dict[str, Any]:
         record: dict[str, Any] = {}
