@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 PAD = "<|pad|>"
 OPEN = "<|open|>"
 SEP = "<|sep|>"
@@ -33,21 +30,6 @@ CONTROL_TOKENS: tuple[str, ...] = (
     MEDIA_END,
 )
 """In id order: a tokenizer trained here gives the n-th the id n."""
-
-K3_CONTROL: Mapping[str, int] = MappingProxyType(
-    {
-        BOS: 163584,
-        EOS: 163585,
-        END_OF_MSG: 163586,
-        OPEN: 163587,
-        CLOSE: 163588,
-        SEP: 163589,
-        MEDIA_PAD: 163605,
-        UNK: 163838,
-        PAD: 163839,
-    }
-)
-"""Ids in Kimi K3's own tokenizer, for `Tokenizer.from_hf`; no BOS is ever rendered."""
 
 IMAGE_PLACEHOLDER = "<|kimi_image_placeholder|>"
 """Stands for a picture whose size nobody stated; it can be shown, but not encoded."""

@@ -129,11 +129,6 @@ class Parser:
             think_tokens=self._think_tokens,
         )
 
-    @property
-    def ended(self) -> bool:
-        """True once the end of the message was seen."""
-        return self._ended
-
     def _text(self, run: list[int]) -> None:
         data = self._tokenizer.bytes_of(run)
         place = self._path[-1] if self._path else ""

@@ -63,10 +63,6 @@ class World:
         dist.all_gather_object(values, value)
         return values
 
-    def broadcast(self, value: V) -> V:
-        """Rank 0's value."""
-        return self.gather(value)[0]
-
 
 class RankFailed(NinefoldError):
     """A rank's process died, or something in it raised that is no error of ours."""

@@ -83,20 +83,18 @@ class Trainer(Generic[M]):
         self.version = 0
         """Weight updates: the policy version of the weights as they stand."""
 
-    def step(
-        self, batches: Sequence[Batch], loss: Callable[[M, Batch], Loss], scale: float = 1.0, still_tokens: int = 0
-    ) -> dict[str, float]:
+    def step(self, batches: Sequence[Batch], loss: Callable[[M, Batch], Loss], *, still_tokens: int = 0) -> dict[str, float]:
         """One update from this rank's micro-batches, perhaps none; metrics of the whole batch.
 
-        Gradients are of the loss summed over all tokens of all ranks, divided by their number. `scale` multiplies the
-        scheduled learning rates; `still_tokens` of this rank are known to have no gradient and only count. A step whose
-        gradient is not finite, or that has no token, changes nothing but `steps_done`. Raises Diverged as `GuardConfig` says.
+        Gradients are of the loss summed over all tokens of all ranks, divided by their number. `still_tokens` of this
+        rank are known to have no gradient and only count. A step whose gradient is not finite, or that has no token, changes
+        nothing but `steps_done`. Raises Diverged as `GuardConfig` says.
         """
         self._observe(True)
         measured, tokens = self._backward(batches, loss, still_tokens)
         parameters = [a.parameter for a in self.assigned]
         norm = reduce_gradients(parameters, max(tokens, 1), self.config.clip_norm, self.world)
-        factor = scale * learning_rate_factor(self.config.schedule, self.steps_done, self.config.steps)
+        factor = learning_rate_factor(self.config.schedule, self.steps_done, self.config.steps)
         self.steps_done += 1
         metrics = {name: mean.value for name, mean in measured.items()}
         metrics |= {"tokens": float(tokens), "grad_norm": norm, "lr_factor": factor, "step": float(self.steps_done)}

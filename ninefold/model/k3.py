@@ -18,7 +18,7 @@ from ninefold.model.config import K3Config
 from ninefold.model.init import initialise
 from ninefold.model.kda import FusedKDA
 from ninefold.model.layer import DecoderLayer, FusedLayer
-from ninefold.model.mla import MLA, FusedMLA
+from ninefold.model.mla import FusedMLA
 from ninefold.model.moe import LatentMoE
 from ninefold.model.mtp import MTP
 from ninefold.model.norm import RMSNorm, rms_norm
@@ -154,8 +154,3 @@ class K3(nn.Module):
         experts without a token) of each layer that counted any.
         """
         return rebalance(self.moe_layers(), reduce)
-
-    def record_attention(self, on: bool = True) -> None:
-        """Keep each MLA head's largest attention logit of forwards that record gradients (for QK-clip)."""
-        for mla in (m for m in self.modules() if isinstance(m, MLA)):
-            mla.recording, mla.max_logit_H = on, None

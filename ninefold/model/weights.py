@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from ninefold.core.errors import EngineError
-from ninefold.core.store import write_atomic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +39,6 @@ class Weights:
         model.load_state_dict(dict(self.tensors))
         if checksum(model.state_dict()) != self.checksum:
             raise EngineError("the model holds other weights than those it was given; is its dtype another?")
-
-    def save(self, path: Path) -> None:
-        """To one safetensors file, atomically."""
-        tensors = {name: t.contiguous() for name, t in self.tensors.items()}
-        write_atomic(path, save(tensors, metadata={"checksum": self.checksum}))
-
-    @staticmethod
-    def open(path: Path) -> Weights:
-        """From such a file, with the checksum taken from what was read."""
-        tensors = load_file(path)
-        return Weights(tensors=tensors, checksum=checksum(tensors))
 
 
 def checksum(tensors: Mapping[str, Tensor]) -> str:

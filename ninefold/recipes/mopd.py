@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,9 +11,8 @@ from ninefold.core.errors import UserError
 from ninefold.core.seeds import seed_of
 from ninefold.core.types import Batch, Cell, Effort, Sample, Task, Trajectory
 from ninefold.learn.batch import micro_batches
-from ninefold.learn.loss.distill import DistillConfig, reverse_kl, sampled_objective
-from ninefold.learn.loss.outcome import Loss, Mean
-from ninefold.learn.loss.tokens import select_tokens, target_logits
+from ninefold.learn.loss.distill import DistillConfig, distill_loss
+from ninefold.learn.loss.outcome import Loss
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
@@ -85,22 +83,6 @@ class Distillation:
             if trajectory.valid:
                 by_cell[trajectory.task.domain, trajectory.effort].append(trajectory)
         return {cell: members for cell, members in by_cell.items() if members}
-
-
-def distill_loss(student: K3, batch: Batch, teacher: K3, form: str, config: DistillConfig) -> Loss:
-    """`sampled`: r_t = clip(sg[ln π_T − ln π_θ]) of each sampled token as its advantage (report, MOPD); `full`: reverse KL
-    over the whole vocabulary. The exact reverse KL is measured either way."""
-    student_NV = target_logits(student, batch)
-    with torch.no_grad():
-        teacher_NV = target_logits(teacher, batch)
-    kl_N = reverse_kl(student_NV, teacher_NV)
-    measured = {"distill/reverse_kl": Mean.of(kl_N)}
-    if form == "full":
-        return Loss(total=kl_N.sum(), tokens=kl_N.numel(), metrics={"loss": Mean.of(kl_N), **measured})
-    tokens = select_tokens(student_NV, batch)
-    teacher_N = select_tokens(teacher_NV, batch).logprob_N
-    loss = sampled_objective(replace(tokens, streams={**tokens.streams, "teacher_logprob": teacher_N}), config)
-    return replace(loss, metrics={**loss.metrics, **measured})
 
 
 def samples_of(played: list[Trajectory]) -> list[Sample]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from ninefold.core.protocols import Engine
@@ -22,15 +22,8 @@ def lineup(prompts: Iterable[tuple[Task, Effort]], *, samples: int = 1, seed: in
     ]
 
 
-def play(
-    slots: Sequence[Slot],
-    *,
-    engine: Engine,
-    scene: Scene,
-    width: int = 512,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[Trajectory]:
-    """The slots' trajectories, in order. At most `width` play at once; `progress` hears (finished, all) as they end."""
+def play(slots: Sequence[Slot], *, engine: Engine, scene: Scene, width: int = 512) -> list[Trajectory]:
+    """The slots' trajectories, in order. At most `width` play at once."""
     assert len({slot.id for slot in slots}) == len(slots), "two slots of one list have the same id"
     lanes, finals = Lanes(engine), dict[str, Finished]()
     coming = scene.start(slots)
@@ -38,6 +31,4 @@ def play(
         lanes.begin(islice(coming, width - lanes.playing))
         for episode in lanes.advance():
             finals[episode.slot.id] = episode, episode.final()
-        if progress is not None:
-            progress(len(finals), len(slots))
     return scene.grade([finals[slot.id] for slot in slots])

@@ -54,11 +54,8 @@ class Rollout:
         """Finished trajectories whose group is not complete."""
         return len(self._waiting)
 
-    def iterate(self, progress: Callable[[int, int], None] | None = None) -> list[Group]:
-        """One iteration: fill, roll until due, pause, grade; the groups that became complete, in the order of opening.
-
-        `progress` hears (completed, ⌈λNK⌉) as samples complete.
-        """
+    def iterate(self) -> list[Group]:
+        """One iteration: fill, roll until due, pause, grade; the groups that became complete, in the order of opening."""
         resumed, started = self._slots.fill(self._new_group)
         running = {place: self._resume(place) for place in resumed}
         running |= zip(started, self._scene.start(map(self._slot, started)))
@@ -67,8 +64,6 @@ class Rollout:
         finished: list[Finished] = []
         while not self._slots.due:
             finished += self._close(lanes.advance())
-            if progress is not None:
-                progress(self._slots.completed, self._config.quota)
         finished += self._close(lanes.pause())
         self._paused = {place: running[place] for place in self._slots.pause()}
         self._waiting |= {(t.group, int(t.id.rpartition("/")[2])): t for t in self._scene.grade(finished)}

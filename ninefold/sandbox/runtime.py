@@ -8,15 +8,15 @@ from ninefold.core.protocols import SandboxRuntime
 from ninefold.sandbox.memory import MemoryRuntime, Script, silent
 from ninefold.sandbox.namespace import NamespaceConfig, NamespaceRuntime
 
-RuntimeKind = Literal["auto", "namespace", "memory"]
+RuntimeKind = Literal["namespace", "memory"]
 
 
 def open_runtime(
-    kind: RuntimeKind = "auto", *, config: NamespaceConfig | None = None, script: Script = silent
+    kind: RuntimeKind = "namespace", *, config: NamespaceConfig | None = None, script: Script = silent
 ) -> SandboxRuntime:
-    """A runtime, not yet checked. `auto` is the strongest isolation there is, which today means `namespace`.
+    """A runtime, not yet checked.
 
-    Neither ever falls back to running programs unisolated: `check` and `create` raise SandboxUnavailable instead.
+    `namespace` never falls back to running programs unisolated: `check` and `create` raise SandboxUnavailable instead.
     `memory` executes nothing; `script` answers for the programs.
     """
     if kind == "memory":

@@ -161,7 +161,6 @@ def test_a_call_left_open_does_not_exist() -> None:
 def test_nothing_follows_the_end() -> None:
     parser = Parser(TOKENIZER)
     parser.feed(ids_of("a<|close|>think<|sep|><|close|>message<|sep|><|end_of_msg|>b"))
-    assert parser.ended
     assert parser.feed(ids_of("<|open|>response<|sep|>c")) == []
     assert parser.finish().response is None
 

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from ninefold.core.errors import UserError
-from ninefold.learn.loss.advantage import advantages, informative
-from ninefold.learn.loss.distill import reverse_kl, top_k_reverse_kl
+from ninefold.learn.loss.advantage import advantages
+from ninefold.learn.loss.distill import reverse_kl
 from ninefold.learn.loss.outcome import Mean, add_metrics
 from ninefold.learn.loss.policy import PolicyConfig, policy_objective
 from ninefold.learn.loss.tokens import TokenLogprobs
@@ -53,12 +53,6 @@ def test_groups_are_not_mixed_and_may_lie_apart():
 def test_a_reward_that_is_no_number_is_refused(reward: float):
     with pytest.raises(UserError, match="invalid"):
         advantages([0.0, reward], [0, 0])
-
-
-def test_only_groups_constant_in_outcome_and_reward_are_uninformative():
-    groups = ["all wrong, some over budget"] * 2 + ["all wrong"] * 2 + ["mixed outcome, all over budget"] * 2
-    keep = informative([0, 0, 0, 0, 1, 0], [0, -1, 0, 0, -1, -1], groups)
-    np.testing.assert_array_equal(keep, [True, True, False, False, True, True])
 
 
 def _policy(logprob: Tensor, old: Tensor, advantage: Tensor, config: PolicyConfig):
@@ -118,20 +112,14 @@ def test_metrics_add_like_the_whole():
 
 
 @given(st.integers(0, 2**31), st.integers(2, 12), st.floats(0.1, 2))
-def test_reverse_kl_is_a_divergence_and_top_k_bounds_it(seed: int, vocabulary: int, scale: float):
+def test_reverse_kl_is_a_divergence(seed: int, vocabulary: int, scale: float):
     rng = torch.Generator().manual_seed(seed)
     student, teacher = (torch.randn(4, vocabulary, generator=rng, dtype=torch.float64) * scale for _ in range(2))
     full = reverse_kl(student, teacher)
     p, q = student.softmax(-1), teacher.softmax(-1)
     torch.testing.assert_close(full, (p * (p.log() - q.log())).sum(-1), rtol=1e-6, atol=1e-9)
     torch.testing.assert_close(reverse_kl(student, student + 3), torch.zeros(4, dtype=torch.float64), rtol=0, atol=1e-12)
-    before = torch.full((4,), -1e-9, dtype=torch.float64)
-    for k in range(1, vocabulary + 1):
-        best = teacher.log_softmax(-1).topk(k)
-        part = top_k_reverse_kl(student, best.values, best.indices)
-        assert (part >= before - 1e-6).all()
-        before = part
-    torch.testing.assert_close(before, full, rtol=1e-6, atol=1e-9)
+    assert (full >= -1e-9).all()
 
 
 def test_reverse_kl_gradient_at_extreme_logits_is_finite():

@@ -16,7 +16,7 @@ from ninefold.core.types import Batch, Sample
 from ninefold.learn.loss.mtp import MTPConfig, language_loss, mtp_predictors
 from ninefold.learn.loss.policy import PolicyConfig, policy_loss
 from ninefold.learn.loss.sft import sft_loss
-from ninefold.learn.loss.tokens import entropy_of, logprob_stream, predictors, split_stream, token_logprobs
+from ninefold.learn.loss.tokens import entropy_of, predictors, token_logprobs
 from ninefold.model.k3 import K3
 
 Make = Callable[..., list[Sample]]
@@ -49,19 +49,6 @@ def test_logprobs_are_those_of_a_full_softmax(model: K3, samples: Make):
     torch.testing.assert_close(tokens.entropy_N.double(), entropy, rtol=1e-5, atol=1e-5)
     for name, stream in batch.streams.items():
         np.testing.assert_array_equal(tokens.streams[name].numpy(), stream[place + 1])
-
-
-def test_logprob_stream_has_each_value_at_its_token(model: K3, samples: Make):
-    members = samples([7, 12, 3])
-    batch = Batch.pack(members)
-    parts = split_stream(logprob_stream(model, batch), batch.layout)
-    assert [len(p) for p in parts] == [7, 12, 3]
-    for part, member in zip(parts, members):
-        alone = logprob_stream(model, Batch.pack([member]))
-        np.testing.assert_allclose(part, alone, atol=1e-5)
-        assert (part[~member.mask] == 0).all()
-        assert part[0] == 0
-        assert (part[1:][member.mask[1:]] < 0).all()
 
 
 def test_a_batch_without_learned_tokens_has_zero_loss_and_gradient(model: K3):

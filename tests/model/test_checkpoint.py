@@ -85,11 +85,9 @@ def test_unknown_preset_and_missing_model_name_what_there_is(tmp_path: Path) -> 
         load_model(tmp_path)
 
 
-def test_weights_arrive_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_weights_arrive_whole_or_not_at_all() -> None:
     model, target = spread(K3(preset("tiny"))), K3(preset("tiny"))
     weights = Weights.of(model)
-    weights.save(tmp_path / "w")
-    assert Weights.open(tmp_path / "w").checksum == weights.checksum
     before = checksum(target.state_dict())
     torn = Weights(
         tensors={**weights.tensors, "lm_head.weight": weights.tensors["lm_head.weight"] + 1}, checksum=weights.checksum

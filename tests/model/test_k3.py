@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ninefold.core.layout import DocLayout
+from ninefold.learn.optim.qk_clip import record_attention
 from ninefold.model.init import audit
 from ninefold.model.k3 import K3
 from ninefold.model.presets import preset
@@ -153,12 +154,12 @@ def test_seeds_fix_the_beginning() -> None:
 
 def test_qk_clip_reads_the_largest_logit_of_each_head() -> None:
     model = spread(K3(preset("tiny")))
-    model.record_attention()
+    record_attention(model, True)
     mla = model.model.layers[3].self_attn
     ids, lengths = draw_ids(20), [3, 17]
     model(ids, DocLayout.of(lengths))
     packed = mla.max_logit_H.clone()
-    model.record_attention()
+    record_attention(model, True)
     for part in ids.split(lengths):
         model(part, DocLayout.of([len(part)]))
     torch.testing.assert_close(mla.max_logit_H, packed)

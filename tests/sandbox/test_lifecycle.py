@@ -209,7 +209,7 @@ except Exception as error:
 
 def test_runtimes_by_name() -> None:
     assert open_runtime("memory").create({"a": "1"}).read("a") == b"1"
-    assert isinstance(open_runtime("auto", config=NamespaceConfig(disk_mb=8)), NamespaceRuntime)
+    assert isinstance(open_runtime("namespace", config=NamespaceConfig(disk_mb=8)), NamespaceRuntime)
 
 
 def test_the_zygote_imports_nothing_but_the_standard_library() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ninefold.core.config import Config
 from ninefold.core.errors import UserError
 from ninefold.core.types import CELLS, Budget, Cell, Trajectory
 
@@ -57,31 +56,3 @@ def calibrate(trajectories: Iterable[Trajectory], budgets: Mapping[str, Budget],
     candidates = np.unique(ordered)
     above = 1.0 - np.searchsorted(ordered, candidates, side="right") / len(ordered)
     return float(candidates[np.argmin(np.abs(above - (1.0 - quantile)))])
-
-
-class Anneal(Config):
-    """Curriculum: τ_b goes geometrically from `start` times its value to its value over `steps`."""
-
-    start: float = 1.0
-    steps: int = 0
-
-    def at(self, step: int) -> float:
-        """Factor on τ_b at `step`, from 0."""
-        if step >= self.steps:
-            return 1.0
-        return self.start ** (1.0 - step / self.steps)
-
-
-class Toggle(Config):
-    """Kimi K2.5's curriculum: budgeted and free phases of `period` iterations in turn, free first."""
-
-    period: int = 0
-    """Iterations of a phase; 0 budgets always."""
-    accuracy: float = 0.5
-    """In a budgeted phase only groups that pass at least this share are held to their budget."""
-
-    def budgeted(self, step: int, accuracy: float) -> bool:
-        """Whether a group of that pass rate is held to its budget at iteration `step`."""
-        if self.period == 0:
-            return True
-        return (step // self.period) % 2 == 1 and accuracy >= self.accuracy

@@ -1,9 +1,8 @@
-"""Compositions to train under, and others kept aside to measure generalisation to conventions never seen."""
+"""Compositions to train under."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 
 from ninefold.agent.harness.compose import Composed
 from ninefold.agent.harness.context import ContextPolicy
@@ -29,26 +28,7 @@ SERVICE = Composed(
 )
 
 PRESETS: tuple[Composed, ...] = (PLAIN, VERBAL, SERVICE)
-"""What is trained under by default."""
-
-
-def mixtures(presets: Sequence[Composed] = PRESETS) -> tuple[Composed, ...]:
-    """Every composition of the presets' modules that is none of the presets; named `interface+prompt+context+stop`."""
-    mixed: list[Composed] = []
-    for parts in product(presets, repeat=4):
-        if len({part.name for part in parts}) == 1:
-            continue
-        interface, prompt, context, stop = parts
-        mixed.append(
-            Composed(
-                name="+".join(part.name for part in parts),
-                interface=interface.interface,
-                prompt=prompt.prompt,
-                context=context.context,
-                stop=stop.stop,
-            )
-        )
-    return tuple(mixed)
+"""What is trained under; they differ in names of tools, schemas and prompts."""
 
 
 def phrases(tools: Sequence[Tool], presets: Sequence[Composed] = PRESETS) -> list[str]:

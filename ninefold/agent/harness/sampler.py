@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ninefold.agent.harness.compose import Composed
-from ninefold.agent.harness.presets import PRESETS, mixtures
+from ninefold.agent.harness.presets import PRESETS
 from ninefold.core.errors import UserError
-from ninefold.core.seeds import rng_of, split_of
-from ninefold.core.types import Split
-
-
-def choices(split: Split, *, mixed: bool = False) -> tuple[Composed, ...]:
-    """Compositions of a split: the presets (with `mixed` mixtures of them too) to train under, mixtures set aside otherwise."""
-    own = tuple(harness for harness in mixtures() if split_of(harness.name) == split)
-    if split == "train":
-        return PRESETS + own if mixed else PRESETS
-    return own
+from ninefold.core.seeds import rng_of
 
 
 def sample(group: str, seed: int, among: Sequence[Composed] = PRESETS) -> Composed:

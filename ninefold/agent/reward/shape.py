@@ -42,19 +42,16 @@ class Cohort:
         return _varies([m.outcome for m in self.members]) or _varies([m.reward for m in self.members])
 
 
-def budgeted_reward(
-    outcome: float, *, spend: float, multiplier: float, budget: Budget, override: float = OVERRIDE
-) -> tuple[float, bool]:
-    """(reward, over): `override` iff T > τ_b · b₀, whatever was earned."""
+def budgeted_reward(outcome: float, *, spend: float, multiplier: float, budget: Budget) -> tuple[float, bool]:
+    """(reward, over): −1 iff T > τ_b · b₀, whatever was earned."""
     over = over_budget(spend, multiplier=multiplier, budget=budget)
-    return (override if over else outcome), over
+    return (OVERRIDE if over else outcome), over
 
 
-def reward_group(group: Group, *, multiplier: float | None = None, override: float = OVERRIDE) -> Cohort:
+def reward_group(group: Group, *, multiplier: float | None = None) -> Cohort:
     """The group's valid trajectories with their rewards under τ_b = `multiplier`.
 
-    Without a multiplier (a free phase), or for a task without budget, nothing is overridden. Kimi K2.5's Toggle overrides
-    with 0 instead of −1.
+    Without a multiplier, or for a task without budget, nothing is overridden.
     """
     members: list[Rewarded] = []
     for trajectory in group.trajectories:
@@ -63,9 +60,7 @@ def reward_group(group: Group, *, multiplier: float | None = None, override: flo
         outcome, budget = trajectory.result.score, trajectory.task.budget
         reward, over = outcome, False
         if multiplier is not None and budget is not None:
-            reward, over = budgeted_reward(
-                outcome, spend=trajectory.spend, multiplier=multiplier, budget=budget, override=override
-            )
+            reward, over = budgeted_reward(outcome, spend=trajectory.spend, multiplier=multiplier, budget=budget)
         members.append(Rewarded(trajectory=trajectory, outcome=outcome, reward=reward, over=over))
     return Cohort(group=group, members=tuple(members), invalid=len(group.trajectories) - len(members))
 

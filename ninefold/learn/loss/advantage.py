@@ -29,19 +29,6 @@ def advantages(rewards: Sequence[float], groups: Sequence[Hashable]) -> FloatArr
     return advantage_n.astype(np.float32)
 
 
-def informative(outcomes: Sequence[float], rewards: Sequence[float], groups: Sequence[Hashable]) -> NDArray[np.bool_]:
-    """[n] False for samples of a group in which neither the outcome nor the shaped reward varies.
-
-    Both must be constant: an all-wrong group of which some went over budget still says something about length, and a group
-    of one outcome must not be kept by noise in its outcome alone.
-    """
-    outcome_n, reward_n = _finite(outcomes), _finite(rewards)
-    keep_n = np.zeros(len(reward_n), bool)
-    for member_n in _members(groups, len(reward_n)):
-        keep_n[member_n] = max(np.ptp(outcome_n[member_n]), np.ptp(reward_n[member_n])) > _EQUAL
-    return keep_n
-
-
 def _finite(values: Sequence[float]) -> NDArray[np.float64]:
     value_n = np.asarray(values, np.float64)
     if not np.isfinite(value_n).all():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -10,7 +12,7 @@ from ninefold.core.errors import UserError
 from ninefold.core.types import Batch
 from ninefold.learn.loss.outcome import LanguageModel, Loss, Mean
 from ninefold.learn.loss.policy import PolicyConfig, advantage_objective
-from ninefold.learn.loss.tokens import TokenLogprobs, target_logits, token_logprobs
+from ninefold.learn.loss.tokens import TokenLogprobs, select_tokens, target_logits
 
 
 class DistillConfig(PolicyConfig):
@@ -41,11 +43,6 @@ def sampled_objective(tokens: TokenLogprobs, config: DistillConfig) -> Loss:
     return Loss(total=loss.total, tokens=loss.tokens, metrics={**loss.metrics, **metrics})
 
 
-def sampled_distill_loss(model: LanguageModel, batch: Batch, config: DistillConfig) -> Loss:
-    """The printed form on a packed batch whose samples carry `teacher_logprob` and `old_logprob`."""
-    return sampled_objective(token_logprobs(model, batch, entropy=True), config)
-
-
 def reverse_kl(student_NV: Tensor, teacher_NV: Tensor) -> Tensor:
     """[N] KL(π_θ ‖ π_T) = Σ_v π_θ (ln π_θ − ln π_T) in nats, from logits over one vocabulary."""
     if student_NV.shape[-1] != teacher_NV.shape[-1]:
@@ -57,38 +54,17 @@ def reverse_kl(student_NV: Tensor, teacher_NV: Tensor) -> Tensor:
     return (student_NV.exp() * (student_NV - teacher_NV)).sum(-1)
 
 
-def top_k_reverse_kl(student_NV: Tensor, teacher_logprob_Nk: Tensor, teacher_id_Nk: Tensor) -> Tensor:
-    """[N] reverse KL over the teacher's k likeliest tokens and one bucket for all others.
-
-    A lower bound of the full divergence (data-processing inequality), equal to it at k = V; it asks of a teacher no more
-    than the k log-probabilities that token servers return.
-    """
-    student_Nk = student_NV.log_softmax(-1).gather(-1, teacher_id_Nk)
-    shared_N = (student_Nk.exp() * (student_Nk - teacher_logprob_Nk)).sum(-1)
-    rest_N, teacher_rest_N = _rest(student_Nk), _rest(teacher_logprob_Nk)
-    return shared_N + rest_N * (rest_N.log() - teacher_rest_N.log())
-
-
-def _rest(logprob_Nk: Tensor) -> Tensor:
-    """[N] probability outside the listed tokens, at least the rounding error of their sum."""
-    return (1 - logprob_Nk.exp().sum(-1)).clamp(min=torch.finfo(logprob_Nk.dtype).eps)
-
-
-def full_distill_loss(model: LanguageModel, batch: Batch, teacher: LanguageModel, *, top_k: int | None = None) -> Loss:
-    """Reverse KL to one teacher over the whole vocabulary, or its `top_k` tokens, at every learned token of the batch."""
-    student_NV = target_logits(model, batch)
+def distill_loss(student: LanguageModel, batch: Batch, teacher: LanguageModel, form: str, config: DistillConfig) -> Loss:
+    """`sampled`: r_t = clip(sg[ln π_T − ln π_θ]) of each sampled token as its advantage (report, MOPD); `full`: reverse KL
+    over the whole vocabulary. The exact reverse KL is measured either way."""
+    student_NV = target_logits(student, batch)
     with torch.no_grad():
         teacher_NV = target_logits(teacher, batch)
-    exact_N = reverse_kl(student_NV, teacher_NV)
-    loss_N = exact_N
-    if top_k is not None:
-        best = teacher_NV.log_softmax(-1).topk(min(top_k, teacher_NV.shape[-1]), dim=-1)
-        loss_N = top_k_reverse_kl(student_NV, best.values, best.indices)
-    metrics = {"loss": Mean.of(loss_N), "distill/reverse_kl": Mean.of(exact_N)}
-    return Loss(total=loss_N.sum(), tokens=loss_N.numel(), metrics=metrics)
-
-
-@torch.no_grad()
-def exact_reverse_kl(model: LanguageModel, batch: Batch, teacher: LanguageModel) -> Mean:
-    """Mean KL(π_θ ‖ π_T) per learned token of a batch, in nats: the measure of how far the student still is."""
-    return Mean.of(reverse_kl(target_logits(model, batch), target_logits(teacher, batch)))
+    kl_N = reverse_kl(student_NV, teacher_NV)
+    measured = {"distill/reverse_kl": Mean.of(kl_N)}
+    if form == "full":
+        return Loss(total=kl_N.sum(), tokens=kl_N.numel(), metrics={"loss": Mean.of(kl_N), **measured})
+    tokens = select_tokens(student_NV, batch)
+    teacher_N = select_tokens(teacher_NV, batch).logprob_N
+    loss = sampled_objective(replace(tokens, streams={**tokens.streams, "teacher_logprob": teacher_N}), config)
+    return replace(loss, metrics={**loss.metrics, **measured})

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ninefold.core.errors import UserError
-from ninefold.core.layout import DocLayout
-from ninefold.core.types import Batch, FloatArray
+from ninefold.core.types import Batch
 from ninefold.learn.loss.outcome import LanguageModel
 
 
@@ -90,16 +89,3 @@ def entropy_of(logits_NV: Tensor) -> Tensor:
     # Held above −10⁴, whose exponential is 0 already: 0 · inf would be NaN.
     logp_NV = torch.log_softmax(logits_NV, -1).clamp_(min=-1e4)
     return -(logp_NV.exp().mul_(logp_NV)).sum(-1)
-
-
-@torch.no_grad()
-def logprob_stream(model: LanguageModel, batch: Batch) -> FloatArray:
-    """[T] ln π of each learned token at its own place, 0 elsewhere: a stream for a later loss."""
-    stream = np.zeros(len(batch.ids), np.float32)
-    stream[predictors(batch) + 1] = token_logprobs(model, batch).logprob_N.cpu().numpy()
-    return stream
-
-
-def split_stream(stream: FloatArray, layout: DocLayout) -> list[FloatArray]:
-    """A packed stream cut into one for each document."""
-    return np.split(stream, layout.cu_seqlens[1:-1])

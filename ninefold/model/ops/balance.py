@@ -45,10 +45,8 @@ class MarginHistogram:
         return MarginHistogram(low=low, width=(high - low) / bins, counts_EB=counts_EB)
 
     @torch.no_grad()
-    def add(self, scores_TE: Tensor, cutoff_T: Tensor, mask_T: Tensor | None = None) -> None:
-        """Count a micro-batch in place; tokens where the mask is False (padding) do not count."""
-        if mask_T is not None:
-            scores_TE, cutoff_T = scores_TE[mask_T], cutoff_T[mask_T]
+    def add(self, scores_TE: Tensor, cutoff_T: Tensor) -> None:
+        """Count a micro-batch in place."""
         experts, bins = self.counts_EB.shape
         bin_TE = ((cutoff_T[:, None] - scores_TE - self.low) / self.width).long().clamp(0, bins - 1)
         flat = bin_TE + torch.arange(experts, device=bin_TE.device) * bins
@@ -68,15 +66,9 @@ class MarginHistogram:
         return raw_E - raw_E.mean()
 
 
-def smoothed(previous_E: Tensor, new_E: Tensor, decay: float) -> Tensor:
-    """Exponential average of biases over steps; decay 0 is the plain update."""
-    return decay * previous_E + (1.0 - decay) * new_E.to(previous_E)
-
-
-def expert_load(index_Tk: Tensor, experts: int, mask_T: Tensor | None = None) -> Tensor:
+def expert_load(index_Tk: Tensor, experts: int) -> Tensor:
     """[E] int64: routed tokens per expert."""
-    chosen = index_Tk if mask_T is None else index_Tk[mask_T]
-    return torch.bincount(chosen.flatten(), minlength=experts)
+    return torch.bincount(index_Tk.flatten(), minlength=experts)
 
 
 def max_over_mean(load_E: Tensor) -> float:

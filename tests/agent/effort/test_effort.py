@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ninefold.agent.effort.budget import estimate_budgets, over_budget, spend
-from ninefold.agent.effort.multipliers import Anneal, Multipliers, Toggle, calibrate
-from ninefold.agent.reward.metrics import cohort_metrics
+from ninefold.agent.effort.multipliers import Multipliers, calibrate
 from ninefold.agent.reward.shape import budgeted_reward, outcome_filter, reward_group
 from ninefold.core.errors import UserError
 from ninefold.core.types import Budget, Effort, Group, Result, Status, Task, Trajectory
@@ -104,15 +103,6 @@ def test_multipliers_change_while_running() -> None:
         start.changed({"tau_b.coding.low": -1})
 
 
-def test_curricula() -> None:
-    anneal = Anneal(start=4.0, steps=2)
-    assert [anneal.at(step) for step in range(4)] == [4.0, 2.0, 1.0, 1.0]
-    toggle = Toggle(period=2, accuracy=0.5)
-    assert [toggle.budgeted(step, 0.9) for step in range(6)] == [False, False, True, True, False, False]
-    assert not toggle.budgeted(2, 0.4)
-    assert Toggle().budgeted(0, 0.0)
-
-
 def test_over_budget_correct_scores_below_in_budget_wrong() -> None:
     cohort = reward_group(group(trajectory(100, b0=10.0), trajectory(5, "fail", b0=10.0)), multiplier=1.0)
     assert [(m.outcome, m.reward, m.over) for m in cohort.members] == [(1.0, -1.0, True), (0.0, 0.0, False)]
@@ -136,19 +126,3 @@ def test_filter_drops_only_what_teaches_nothing() -> None:
         wrong_and_long,
         right_and_all_over,
     ]
-
-
-def test_toggle_overrides_with_nothing_earned() -> None:
-    cohort = reward_group(group(trajectory(100, b0=10.0), trajectory(5, b0=10.0)), multiplier=1.0, override=0.0)
-    assert [m.reward for m in cohort.members] == [0.0, 1.0]
-
-
-def test_metrics_state_their_cohort() -> None:
-    mixed = reward_group(group(trajectory(1, b0=2.0), trajectory(9, b0=2.0), trajectory(1, "invalid", b0=2.0)), multiplier=1.0)
-    dull = reward_group(group(trajectory(1, "fail"), trajectory(1, "fail")))
-    metrics = cohort_metrics([mixed, dull], outcome_filter([mixed, dull]))
-    assert (metrics["all/trajectories"], metrics["valid/trajectories"], metrics["trained/trajectories"]) == (5, 4, 2)
-    assert metrics["all/invalid"] == 1 / 5
-    assert (metrics["valid/pass"], metrics["trained/pass"]) == (0.5, 1.0)
-    assert (metrics["valid/pass_within_budget"], metrics["trained/reward"]) == (0.25, 0.0)
-    assert cohort_metrics([], [])["trained/trajectories"] == 0
