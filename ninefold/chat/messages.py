@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 from ninefold.chat.markers import IMAGE_PLACEHOLDER, image_prompt
 from ninefold.core.errors import UserError
+from ninefold.core.types import Call
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
@@ -57,6 +58,17 @@ class ChatMessage:
     """Tool results: whose, where the message says so."""
     call_id: str | None = None
     """Tool results: the id of the call they answer."""
+
+
+def tool_call(call: Call, id: str) -> dict[str, Any]:
+    """A call as an OpenAI message holds it; `read_messages` takes it back."""
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
+    return {"id": id, "type": "function", "function": {"name": call.tool, "arguments": arguments}}
+
+
+def call_id(number: int) -> str:
+    """Id of the `number`-th call (from 1) of an assistant message, which its result repeats."""
+    return f"call_{number}"
 
 
 def read_messages(messages: Sequence[Any], *, first: int = 0, lenient: bool = False) -> list[ChatMessage]:

@@ -14,7 +14,7 @@ import numpy as np
 from ninefold.chat import tools as tool_wire
 from ninefold.chat.grammar import ToolChoice, XtmlGrammar
 from ninefold.chat.markers import CLOSE, CONTROL_TOKENS, END_OF_MSG, IMAGE_PLACEHOLDER, OPEN
-from ninefold.chat.messages import WireCall, order_results, read_messages
+from ninefold.chat.messages import WireCall, call_id, order_results, read_messages
 from ninefold.chat.parse import Parser, parse
 from ninefold.chat.render import (
     EFFORT_SENTENCE,
@@ -181,11 +181,6 @@ class Xtml:
         for run in _CONTROL.split(text):
             ids += [control[run]] if run in control else self._text_ids(run)
         return ids
-
-
-def call_id(index: int) -> str:
-    """How tool results name the call `index` (from 1) of the assistant message before them."""
-    return f"call_{index}"
 
 
 def wire_phrases() -> list[str]:

@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import Any
 
 import ninefold
-from ninefold.agent.harness.compose import call_id, compose
+from ninefold.agent.harness.compose import compose
+from ninefold.chat.messages import call_id
 from ninefold.core.events import redact
 from ninefold.core.types import Segment, Trajectory, Turn
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ninefold.chat.messages import tool_call
 from ninefold.chat.xtml import Xtml
 from ninefold.core.errors import EngineError, NinefoldError, UserError, boundary
 from ninefold.core.seeds import seed_of
 from ninefold.serve.errors import ApiError, broken, invalid, no_model, overloaded, too_long
 from ninefold.serve.generation import EngineLoop, Generation
-from ninefold.serve.reply import Delta, Reply, call_record
+from ninefold.serve.reply import Delta, Reply
 from ninefold.serve.request import ChatRequest
 
 
@@ -109,7 +110,7 @@ class ChatCompletion:
                 if text:
                     message[name] = (message.get(name) or "") + text
             if delta.call is not None:
-                message.setdefault("tool_calls", []).append(call_record(self._call_id(index, delta), delta.call[1]))
+                message.setdefault("tool_calls", []).append(tool_call(delta.call[1], self._call_id(index, delta)))
             logprobs[index] += delta.logprobs
         choices = [
             {
@@ -178,7 +179,7 @@ class ChatCompletion:
             record["content"] = delta.content
         if delta.call is not None:
             number, call = delta.call
-            record["tool_calls"] = [{"index": number, **call_record(self._call_id(index, delta), call)}]
+            record["tool_calls"] = [{"index": number, **tool_call(call, self._call_id(index, delta))}]
         return record
 
     def _event(self, index: int, record: dict[str, Any], delta: Delta | None = None) -> str:

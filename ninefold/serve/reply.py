@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -114,9 +113,3 @@ class Reply:
     def _stated(self, token: int, logprob: float) -> dict[str, Any]:
         data = self._chat.tokenizer.token_bytes(token)
         return {"token": data.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(data), "top_logprobs": []}
-
-
-def call_record(name: str, call: Call) -> dict[str, Any]:
-    """A call as OpenAI's message holds it."""
-    arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
-    return {"id": name, "type": "function", "function": {"name": call.tool, "arguments": arguments}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -12,6 +11,7 @@ from ninefold.agent.harness.context import CLEARED, ContextPolicy
 from ninefold.agent.harness.prompt import Prompt
 from ninefold.agent.harness.stop import StopRule
 from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface
+from ninefold.chat.messages import call_id, tool_call
 from ninefold.core.errors import UserError
 from ninefold.core.protocols import Message, Move, ParsedMessage, Tool
 from ninefold.core.types import Call, Task
@@ -44,7 +44,7 @@ class Composed:
         calls = [self.interface.to_wire(call, tools) for call in move.calls]
         message: dict[str, Any] = {"role": "assistant", "reasoning_content": move.think, "content": move.response}
         if calls:
-            message["tool_calls"] = [tool_call(call, number) for number, call in enumerate(calls, 1)]
+            message["tool_calls"] = [tool_call(call, call_id(number)) for number, call in enumerate(calls, 1)]
         return message
 
     def to_world(self, call: Call, tools: Sequence[Tool]) -> Call:
@@ -66,17 +66,6 @@ class Composed:
 def _composition(harness: Composed) -> Mapping[str, Any]:
     """Asked for by every trajectory, and the same for a whole run."""
     return asdict(harness)
-
-
-def tool_call(call: Call, number: int) -> dict[str, Any]:
-    """The `number`-th call (from 1) of an assistant message as OpenAI writes it."""
-    function = {"name": call.tool, "arguments": json.dumps(dict(call.arguments), ensure_ascii=False)}
-    return {"id": call_id(number), "type": "function", "function": function}
-
-
-def call_id(number: int) -> str:
-    """Id of the `number`-th call of a message, which its result repeats."""
-    return f"call_{number}"
 
 
 def compose(composition: Mapping[str, Any]) -> Composed:

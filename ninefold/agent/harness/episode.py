@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ninefold.agent.effort.budget import spend
-from ninefold.agent.harness.compose import ERROR, Composed, call_id, compose
+from ninefold.agent.harness.compose import ERROR, Composed, compose
 from ninefold.agent.harness.context import Exchange
 from ninefold.agent.harness.progress import Progress
 from ninefold.agent.harness.transcript import Transcript
+from ninefold.chat.messages import call_id
 from ninefold.core.errors import NinefoldError, SandboxError, boundary
 from ninefold.core.packed import (
     as_bytes,
