@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import time
 from functools import partial
 from pathlib import Path
 
 from ninefold.core.config import to_toml
 from ninefold.core.errors import UserError
-from ninefold.core.events import SCHEMA_VERSION
 from ninefold.core.store import Run, is_complete, recover_folder, write_atomic, write_folder
 from ninefold.core.types import CELLS, Cell
 from ninefold.recipes.config import Recipe
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.rl import train_expert
-from ninefold.recipes.run import STAGES, cpu_seconds, peak_mb
+from ninefold.recipes.run import STAGES, announce, reported
 
 
 def run_stage(recipe: Recipe, run: Run, name: str, *, cell: str = "", redo: bool = False) -> None:
@@ -41,14 +39,12 @@ def run_stage(recipe: Recipe, run: Run, name: str, *, cell: str = "", redo: bool
             shutil.rmtree(run.stage(*parts), ignore_errors=True)
         if is_complete(run.stage(*parts)):
             raise UserError(f"stage {'/'.join(parts)} of {run.path} is complete; --redo runs it again")
-        kit, emit = Kit(recipe=recipe, run=run), run.log()
-        emit("stage.start", stage=name)
-        begun, used = time.monotonic(), cpu_seconds()
-        if cell:
-            train_expert(kit, cell_of(cell))
-        else:
-            STAGES[names.index(name)].call(kit)
-        emit("stage.finish", stage=name, wall=time.monotonic() - begun, cpu=cpu_seconds() - used, peak_mb=peak_mb())
+        kit = Kit(recipe=recipe, run=run)
+        with reported(run.log(), name):
+            if cell:
+                train_expert(kit, cell_of(cell))
+            else:
+                STAGES[names.index(name)].call(kit)
 
 
 def borrow(origin: Run, run: Run, recipe: Recipe, *, before: str) -> None:
@@ -67,8 +63,7 @@ def borrow(origin: Run, run: Run, recipe: Recipe, *, before: str) -> None:
             if is_complete(origin.stage(name)):
                 write_folder(run.stage(name), partial(_copy, origin.stage(name)))
         write_atomic(run.config, to_toml(recipe))
-        values = recipe.model_dump(mode="json")
-        run.log()("run.start", schema=SCHEMA_VERSION, recipe=values, stages=list(names), borrowed=origin.name)
+        announce(run, recipe, borrowed=origin.name)
 
 
 def _copy(source: Path, folder: Path) -> None:
@@ -80,8 +75,8 @@ def stage_names() -> list[str]:
 
 
 def needed(before: str, name: str) -> bool:
-    """Whether a stage goes on from another: comparisons and the draft are never gone on from."""
-    return before not in ("compare", "draft") or (before, name) == ("compare", "evaluate")
+    """Whether a stage goes on from another: comparisons and the draft are only evaluated."""
+    return before not in ("compare", "draft") or name == "evaluate"
 
 
 def cell_of(text: str) -> Cell:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from ninefold import __version__
 from ninefold.core.config import to_toml
-from ninefold.core.events import SCHEMA_VERSION
+from ninefold.core.events import SCHEMA_VERSION, Emit
 from ninefold.core.store import Run, is_complete, write_atomic
 from ninefold.core.types import EFFORTS
 from ninefold.learn.parallel import run_parallel
@@ -91,22 +93,33 @@ def run_recipe(recipe: Recipe, run: Run, *, until: str | None = None) -> None:
     with run.locked():
         write_atomic(run.config, to_toml(recipe))
         kit = Kit(recipe=recipe, run=run)
+        announce(run, recipe)
         emit = run.log()
-        values = recipe.model_dump(mode="json")
-        emit("run.start", schema=SCHEMA_VERSION, version=__version__, recipe=values, stages=[s.name for s in STAGES])
         for domain, reason in kit.left_out.items():
             emit("note", text=f"{domain} is left out of this run: {reason}")
         for stage in STAGES:
             if not is_complete(run.stage(stage.name)):
-                emit("stage.start", stage=stage.name)
-                begun, used = time.monotonic(), cpu_seconds()
-                stage.call(kit)
-                emit(
-                    "stage.finish", stage=stage.name, wall=time.monotonic() - begun, cpu=cpu_seconds() - used, peak_mb=peak_mb()
-                )
+                with reported(emit, stage.name):
+                    stage.call(kit)
             if stage.name == until:
-                break
+                return
         emit("run.finish")
+
+
+def announce(run: Run, recipe: Recipe, **more: Any) -> None:
+    """Log what a run is started with."""
+    stages = [stage.name for stage in STAGES]
+    values = recipe.model_dump(mode="json")
+    run.log()("run.start", schema=SCHEMA_VERSION, version=__version__, recipe=values, stages=stages, **more)
+
+
+@contextmanager
+def reported(emit: Emit, stage: str) -> Iterator[None]:
+    """Log a stage's start and, if it comes to it, its end with what it took."""
+    emit("stage.start", stage=stage)
+    begun, used = time.monotonic(), cpu_seconds()
+    yield
+    emit("stage.finish", stage=stage, wall=time.monotonic() - begun, cpu=cpu_seconds() - used, peak_mb=peak_mb())
 
 
 def cpu_seconds() -> float:

@@ -168,7 +168,7 @@ def stage(
 def evaluate(
     run: RunName,
     tasks: Annotated[
-        int | None, typer.Option("--tasks", help="Held-out tasks per cell; the recipe's number if absent.")
+        int | None, typer.Option("--tasks", min=1, help="Held-out tasks per cell; the recipe's number if absent.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Which held-out tasks.")] = None,
     as_json: AsJson = False,
