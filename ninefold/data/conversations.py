@@ -12,6 +12,7 @@ from ninefold.chat.tokenizer import Tokenizer
 from ninefold.chat.xtml import Xtml, wire_phrases
 from ninefold.core.errors import UserError
 from ninefold.core.types import EFFORTS, Segment
+from ninefold.data.lines import numbered_lines
 
 FIELDS = ("messages", "tools", "effort")
 SHOWN = 20
@@ -35,17 +36,10 @@ def bytewise() -> Xtml:
 
 def read_conversations(path: Path, chat: Xtml) -> list[Conversation]:
     """Every conversation of a JSONL file. Raises UserError that lists the lines at fault; empty lines are passed over."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise UserError(f"no file {path}") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8: {error}") from None
+    lines = numbered_lines(path)
     conversations: list[Conversation] = []
     faults: list[str] = []
-    for number, text in enumerate(lines, 1):
-        if not text.strip():
-            continue
+    for number, text in lines:
         try:
             conversations.append(Conversation(line=number, segments=render_conversation(text, chat)))
         except UserError as error:

@@ -26,8 +26,7 @@ class Document:
 
     id: str
     """Where it came from, unique in the corpus."""
-    domain: str
-    """A text domain, or `skills` and `wire` for generated documents."""
+    domain: TextDomain
     text: str
 
     @property
@@ -69,31 +68,32 @@ def versions(sources: Sources) -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in (*sources.code, *sources.mathematics)}
 
 
-def _files(package: str) -> list[Path]:
+def _files(package: str) -> list[tuple[str, Path]]:
+    """(name within the installation, path) of a package's Python files, tests left out."""
     try:
         files = importlib.metadata.files(package)
     except importlib.metadata.PackageNotFoundError:
         raise UserError(f"the corpus reads the package {package!r}, which is not installed: run `make setup`") from None
     paths = [f for f in files or () if f.suffix == ".py" and "test" not in str(f) and not str(f).startswith("..")]
-    return [Path(str(f.locate())) for f in sorted(paths, key=str)]
+    if not paths:
+        raise UserError(f"the package {package!r} lists no Python files: install it with pip, or take it out of corpus.sources")
+    return [(str(f), Path(str(f.locate()))) for f in sorted(paths, key=str)]
 
 
 def _code(package: str) -> Iterator[Document]:
-    for path in _files(package):
-        yield Document(
-            id=f"{package}/{path.stem}/{len(path.parts)}/{path.parent.name}", domain="code", text=path.read_text("utf-8")
-        )
+    for name, path in _files(package):
+        yield Document(id=name, domain="code", text=path.read_text("utf-8"))
 
 
 def _docstrings(package: str) -> Iterator[Document]:
-    for path in _files(package):
+    for name, path in _files(package):
         tree = ast.parse(path.read_text("utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
                 text = ast.get_docstring(node)
                 if text and len(text) > 300:
-                    name = getattr(node, "name", "module")
-                    yield Document(id=f"{package}/{path.parent.name}/{path.stem}/{name}", domain="mathematics", text=text)
+                    line = 0 if isinstance(node, ast.Module) else node.lineno
+                    yield Document(id=f"{name}:{line}", domain="mathematics", text=text)
 
 
 def _folder(domain: TextDomain, folder: Path) -> Iterator[Document]:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from ninefold.core.config import Config
+from ninefold.core.errors import UserError
 from ninefold.core.events import Emit
 from ninefold.core.seeds import rng_of, split_of
 from ninefold.core.types import IntArray, Sample
-from ninefold.data.corpus.document import TEXT_DOMAINS, Document, Sources, read, versions
+from ninefold.data.corpus.document import TEXT_DOMAINS, Document, Sources, TextDomain, read, versions
 from ninefold.data.corpus.filters import Contamination, Rules, clean
 from ninefold.data.corpus.skills import Skills, page
 
 Encode = Callable[[str], IntArray]
+Generated = Literal["skills", "wire"]
 
 
 class CorpusConfig(Config):
@@ -28,7 +31,7 @@ class CorpusConfig(Config):
     skills: Skills = Skills()
     max_characters: int = 1_000_000
     """Text kept per domain, cut at whole documents."""
-    rates: dict[str, float] = {
+    rates: dict[TextDomain | Generated, Annotated[float, Field(ge=0)]] = {
         "code": 0.025,
         "web": 0.025,
         "mathematics": 0.025,
@@ -90,8 +93,13 @@ class Mixture:
 
     @staticmethod
     def of(config: CorpusConfig, documents: Sequence[Sample], wire: Sequence[IntArray], encode: Encode) -> Mixture:
-        """From encoded documents as `encoded` makes them."""
+        """From encoded documents as `encoded` makes them. Raises UserError where a domain has a rate but no text."""
         train = {n: [s.ids for s in documents if s.task == f"{n}/train"] for n in TEXT_DOMAINS}
+        for name in TEXT_DOMAINS:
+            if config.rates.get(name) and not train[name]:
+                raise UserError(
+                    f"the corpus has no text of domain {name}: add sources of it (corpus.sources), or set corpus.rates.{name}=0"
+                )
         return Mixture(
             config=config,
             encode=encode,

@@ -10,6 +10,7 @@ from ninefold.core.errors import UserError
 from ninefold.core.records import task_of, task_record
 from ninefold.core.store import write_atomic
 from ninefold.core.types import Split, Task
+from ninefold.data.lines import numbered_lines
 
 
 def write_tasks(path: Path, tasks: Iterable[Task]) -> None:
@@ -24,15 +25,8 @@ def read_tasks(path: Path, split: Split | None = None) -> list[Task]:
 
     Raises UserError naming the line that is not a task, or where `check` does.
     """
-    try:
-        # Not splitlines: JSON strings may hold other line separators unescaped.
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except FileNotFoundError:
-        raise UserError(f"no task file {path}") from None
     tasks: list[Task] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for number, line in numbered_lines(path):
         try:
             record = json.loads(line)
             if not isinstance(record, dict):

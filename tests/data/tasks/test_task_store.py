@@ -1,10 +1,9 @@
-"""Tasks as records, files and streams."""
+"""Tasks as records and files."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import islice
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,7 @@ from ninefold.agent.env import family
 from ninefold.core.errors import UserError
 from ninefold.core.records import task_of, task_record
 from ninefold.core.types import Budget, Limits, Task
-from ninefold.data.tasks import TaskStream, read_tasks, task_texts, with_budget, write_tasks
+from ninefold.data.tasks.store import read_tasks, write_tasks
 
 TEXT = st.text(max_size=30)
 JSON = st.recursive(
@@ -88,46 +87,5 @@ def test_no_task_twice_and_none_in_two_splits(tmp_path):
     with pytest.raises(UserError, match="two splits"):
         write_tasks(path, [_task(), _task(id="other", split="heldout")])
     assert read_tasks(path) == [_task()]
-    with pytest.raises(UserError, match="no task file"):
+    with pytest.raises(UserError, match="no file"):
         read_tasks(tmp_path / "none.jsonl")
-
-
-def test_a_stream_goes_on_from_its_cursor():
-    budgets = {"arithmetic/5": Budget(tokens=20.0, samples=4)}
-    stream = TaskStream(levels={"arithmetic": [0, 1], "passage": [0]}, split="train", seed=1, budgets=budgets)
-    through = list(islice(stream.start(), 30))
-    cursor = through[10][0]
-    assert list(islice(stream.start(cursor), 19)) == through[11:]
-    assert len({task.id for _, task in through}) == 30
-    assert [(task.family, task.level) for _, task in through[:3]] == [("arithmetic", 0), ("arithmetic", 1), ("passage", 0)]
-    assert all(task.budget == budgets.get(task.shape) for _, task in through)
-    assert any(task.budget for _, task in through)
-
-
-def test_streams_differ_by_seed_and_split():
-    levels = {"arithmetic": [0]}
-    first = {TaskStream(levels=levels, split="train", seed=1).task(i).id for i in range(50)}
-    assert first.isdisjoint(TaskStream(levels=levels, split="train", seed=2).task(i).id for i in range(50))
-    train = {TaskStream(levels=levels, split="train", seed=1).task(i).data["expression"] for i in range(50)}
-    assert train.isdisjoint(TaskStream(levels=levels, split="heldout", seed=1).task(i).data["expression"] for i in range(50))
-
-
-def test_streams_of_nothing_are_refused():
-    with pytest.raises(UserError, match="at least one"):
-        TaskStream(levels={}, split="train", seed=0)
-    with pytest.raises(UserError, match="levels 0 to 2"):
-        TaskStream(levels={"arithmetic": [3]}, split="train", seed=0)
-    with pytest.raises(UserError, match="no task family"):
-        TaskStream(levels={"nothing": [0]}, split="train", seed=0)
-
-
-def test_budget_by_shape():
-    task = _task()
-    budget = Budget(tokens=9.0, samples=2)
-    assert with_budget(task, {task.shape: budget}).budget == budget
-    assert with_budget(task, {"other": budget}) == task
-
-
-def test_texts_are_all_that_a_corpus_must_not_hold():
-    task = _task(files={"a.py": "x = 1"})
-    assert task_texts(task) == [task.instruction, "x = 1"]

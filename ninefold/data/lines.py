@@ -1,0 +1,19 @@
+"""Files of one JSON object a line, as users write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ninefold.core.errors import UserError
+
+
+def numbered_lines(path: Path) -> list[tuple[int, str]]:
+    """(number from 1, text) of every line that is not blank. Raises UserError where there is no such file of UTF-8 text."""
+    try:
+        # Not splitlines: JSON strings may hold other line separators unescaped.
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError:
+        raise UserError(f"no file {path}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8: {error}") from None
+    return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
