@@ -22,6 +22,7 @@ from ninefold.learn.loss.sft import sft_loss
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
+from ninefold.model.init import audit
 from ninefold.model.k3 import K3
 from ninefold.model.presets import preset
 from ninefold.recipes.config import PretrainConfig
@@ -76,6 +77,7 @@ def pretrain(world: World, kit: Kit) -> None:
     stage, emit = kit.run.stage("pretrain"), kit.run.log(stage="pretrain")
     mixture = load_mixture(kit)
     model = K3(preset(kit.recipe.preset, vocab_size=kit.tokenizer.vocab_size), seed=seed)
+    audit(model, model.config)
     steps = config.tokens // config.batch_tokens
     schedule = ScheduleConfig(kind="cosine", warmup=0.01, floor=config.floor)
     trainer = Trainer(model, trainer_config(config.step_sizes, steps, schedule, decay=config.weight_decay), world=world)

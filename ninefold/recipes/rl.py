@@ -184,7 +184,7 @@ def samples_of(cohorts: Sequence[Cohort], version: int) -> tuple[list[Sample], l
 
 
 def describe(groups: Sequence[Group], cohorts: Sequence[Cohort]) -> dict[str, float]:
-    """Figures of the dispatched groups, a vote for each trajectory: `reward`, `outcome`, `over` of the valid ones, others of all."""
+    """Figures of the dispatched groups, a vote a trajectory; `reward`, `outcome` and `over` of the valid ones."""
     members = [member for cohort in cohorts for member in cohort.members]
     trajectories = [t for group in groups for t in group.trajectories]
     figures = {

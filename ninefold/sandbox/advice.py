@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from pathlib import Path
 
 _OLDEST = (5, 14)
@@ -23,7 +24,8 @@ def advice() -> str:
     if platform.system() != "Linux":
         return "sandboxes need Linux 5.14 or newer; run inside a Linux machine or virtual machine"
     found: list[str] = []
-    if tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2]) < _OLDEST:
+    version = re.match(r"(\d+)\.(\d+)", platform.release())
+    if version is not None and (int(version[1]), int(version[2])) < _OLDEST:
         found.append(f"the kernel is {platform.release()}; sandboxes need Linux 5.14 or newer")
     for name, (bad, remedy) in _SETTINGS.items():
         setting = Path("/proc/sys") / name
