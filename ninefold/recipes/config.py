@@ -144,7 +144,7 @@ class PoolConfig(Config):
 class MopdConfig(Config):
     """Multi-teacher on-policy distillation."""
 
-    steps: int = 30
+    steps: int = 50
     rollouts: int = 288
     """Per step, over all cells."""
     form: str = Field(default="sampled", pattern="^(sampled|full)$")
