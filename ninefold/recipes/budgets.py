@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from ninefold.agent.effort.budget import estimate_budgets, over_budget
+from ninefold.agent.effort.budget import budget_of, estimate_budgets, over_budget
 from ninefold.agent.effort.multipliers import calibrate
 from ninefold.core.errors import VerifierError
 from ninefold.core.store import read_json, write_json
@@ -92,7 +92,7 @@ def score(trajectories: Sequence[Trajectory], tau: float) -> dict[str, float]:
 
 
 def with_budgets(trajectories: Sequence[Trajectory], budgets: Mapping[str, Budget]) -> list[Trajectory]:
-    return [replace(t, task=replace(t.task, budget=budgets.get(t.task.shape))) for t in trajectories]
+    return [replace(t, task=replace(t.task, budget=budget_of(t.task, budgets))) for t in trajectories]
 
 
 def rows_of(trajectories: Sequence[Trajectory]) -> list[Sample]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ninefold.agent import env
+from ninefold.agent.effort.budget import budget_of
 from ninefold.agent.env.verify import FreshVerifier
 from ninefold.chat.tokenizer import Tokenizer
 from ninefold.chat.xtml import Xtml
@@ -110,11 +111,11 @@ class Kit:
         kinds = [(family, level) for family, levels in self.recipe.families[domain].items() for level in levels]
         family, level = kinds[index % len(kinds)]
         task = self.families[family].generate(split, level, rng.getrandbits(48))
-        return replace(task, budget=self.budgets.get(task.shape)) if self.budgets else task
+        return replace(task, budget=budget_of(task, self.budgets)) if self.budgets else task
 
     @property
     def budgets(self) -> dict[str, Budget]:
-        """Task shape → b₀; empty before they are measured."""
+        """Task shape or family → b₀; empty before they are measured."""
         return self._measured if is_complete(self.run.stage("budgets")) else {}
 
     @cached_property

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ninefold.agent.effort.budget import estimate_budgets, over_budget, spend
+from ninefold.agent.effort.budget import budget_of, estimate_budgets, over_budget, spend
 from ninefold.agent.effort.multipliers import Multipliers, calibrate
 from ninefold.agent.reward.shape import budgeted_reward, outcome_filter, reward_group
 from ninefold.core.errors import UserError
@@ -73,7 +74,12 @@ def test_budget_is_the_mean_of_correct_samples_else_of_all() -> None:
         trajectory(8, "fail", shape="f/2"),
         trajectory(7, "invalid", shape="f/3"),
     ]
-    assert estimate_budgets(measured) == {"f/1": Budget(tokens=15.0, samples=2), "f/2": Budget(tokens=6.0, samples=2)}
+    budgets = estimate_budgets(measured)
+    first, second, family = Budget(tokens=15.0, samples=2), Budget(tokens=6.0, samples=2), Budget(tokens=15.0, samples=2)
+    assert budgets == {"f": family, "f/1": first, "f/2": second}
+    assert budget_of(replace(TASK, shape="f/2"), budgets) == second
+    assert budget_of(replace(TASK, shape="f/9"), budgets) == family, "a shape that was not met costs what its family does"
+    assert budget_of(replace(TASK, family="g", shape="g/1"), budgets) is None
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.floats(0.5, 0.99))
