@@ -52,7 +52,7 @@ class PretrainConfig(Config):
     """Final learning rate as a share of the peak."""
     weight_decay: float = 0.01
     mtp_weight: float = 0.1
-    wire_documents: int = 600
+    wire_documents: int = 2400
     """Conversations on set-aside content, in wire format."""
     decontaminate_tasks: int = 500
     """Tasks per split and family that no document may hold."""
@@ -67,13 +67,13 @@ class SftConfig(Config):
 
     files: tuple[str, ...] = ()
     """JSONL files of conversations to learn too (`ninefold preview` shows how they are read); alone with demonstrations = 0."""
-    demonstrations: int = 12_000
+    demonstrations: int = 14_000
     slip: float = 0.2
     """Share of demonstrations that hold a mistake, so that RL has something to mend."""
     styles: dict[Effort, tuple[float, float, float]] = {
-        "low": (0.80, 0.16, 0.04),
-        "high": (0.15, 0.68, 0.17),
-        "max": (0.08, 0.16, 0.76),
+        "low": (0.86, 0.11, 0.03),
+        "high": (0.10, 0.78, 0.12),
+        "max": (0.05, 0.10, 0.85),
     }
     """Stated effort → how often the demonstrator works in low, high, max style."""
     weights: dict[Domain, float] = {"general": 0.30, "agents": 0.32, "coding": 0.38}

@@ -36,8 +36,8 @@ class CorpusConfig(Config):
         "web": 0.025,
         "mathematics": 0.025,
         "knowledge": 0.025,
-        "skills": 0.80,
-        "wire": 0.10,
+        "skills": 0.75,
+        "wire": 0.15,
     }
     """Domain → share of tokens; `skills` are generated worksheets, `wire` conversations on set-aside content."""
 
