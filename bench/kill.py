@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -79,13 +80,17 @@ def key(event: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def await_moment(run: Run, moment: Moment, alive: Callable[[], bool]) -> bool:
-    """Wait until the run has come to the moment; False if it ended before."""
-    offset, reached = 0, False
+    """Wait until the run has come to the moment: its event and the delay behind it, or the next event where this run is the
+    faster one. False if the run ended before."""
+    offset, due = 0, math.inf
     while alive():
         for end, event in read_events(run.events, offset=offset):
-            offset, reached = end, reached or key(event) == moment.event
-        if reached:
-            time.sleep(moment.delay)
+            offset = end
+            if due < math.inf:
+                due = 0.0
+            elif key(event) == moment.event:
+                due = time.monotonic() + moment.delay
+        if time.monotonic() >= due:
             return alive()
         time.sleep(POLL_S)
     return False
