@@ -70,9 +70,10 @@ def read_events(path: Path, *, offset: int = 0) -> Iterator[tuple[int, dict[str,
                 return
             offset += len(line)
             try:
-                yield offset, json.loads(line)
-            except json.JSONDecodeError:
+                event = json.loads(line)
+            except ValueError:  # no JSON, or cut within a character
                 continue
+            yield offset, event
 
 
 def end_torn_line(path: Path) -> None:
