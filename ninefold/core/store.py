@@ -45,11 +45,13 @@ def is_complete(folder: Path) -> bool:
 def write_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     """Let `fill` write into a fresh folder, mark it COMPLETE, then put it in place of `folder`.
 
-    Killed at any moment, it leaves the old folder or the new one, for `recover_folder` to find.
+    Killed at any moment, it leaves the old folder or the new one, for `recover_folder` to find, and perhaps half a fresh one,
+    which the next call removes: a folder has one writer at a time.
     """
     recover_folder(folder)
+    for half in folder.parent.glob(f".{folder.name}.[0-9]*"):
+        shutil.rmtree(half)
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     fill(temporary)
     write_json(temporary / COMPLETE, {"schema": SCHEMA_VERSION})

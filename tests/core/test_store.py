@@ -72,6 +72,7 @@ def test_a_folder_is_old_or_new_whenever_its_writer_dies(tmp_path: Path, recover
 
     assert deaths(replace_it) > 12, "every rename, file and removal is a moment of its own"
     assert content(folder) == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["state"], "nothing half-made is left behind"
 
 
 def test_every_death_leaves_something_to_recover(tmp_path: Path) -> None:
