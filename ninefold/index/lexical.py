@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 from ninefold.core.errors import UserError
 
-SCHEMA_VERSION = 1
 _QUERY_WORDS = 32
 """Words of a query beyond these are left out, so that no query is costly."""
 
@@ -41,48 +38,23 @@ class Hit:
 class Index:
     """Documents that can be searched by their words, stemmed; read-only once built."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """Use `Index.build` or `Index.at`."""
+    def __init__(self, connection: sqlite3.Connection, digest: str) -> None:
+        """Use `Index.build`."""
         self._connection = connection
-        self.digest: str = connection.execute("SELECT value FROM meta WHERE key = 'digest'").fetchone()[0]
+        self.digest = digest
         """Hash of all documents, whatever order they came in."""
 
     @staticmethod
-    def build(documents: Iterable[Document], path: Path | None = None) -> Index:
-        """Index `documents` in a file, replacing what stood there, or in memory without a path.
-
-        Raises UserError where two documents share an id.
-        """
+    def build(documents: Iterable[Document]) -> Index:
+        """Index `documents` in memory. Raises UserError where two of them share an id."""
         ordered = sorted(documents, key=lambda document: document.id)
         for before, after in pairwise(ordered):
             if before.id == after.id:
                 raise UserError(f"two documents have the id {after.id!r}; ids must be unique")
-        if path is None:
-            connection = sqlite3.connect(":memory:", check_same_thread=False)
-            _fill(connection, ordered)
-            return Index(connection)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.unlink(missing_ok=True)
-        connection = sqlite3.connect(temporary)
+        connection = sqlite3.connect(":memory:", check_same_thread=False)
         _fill(connection, ordered)
-        connection.close()
-        temporary.replace(path)
-        return Index.at(path)
-
-    @staticmethod
-    def at(path: Path) -> Index:
-        """The index in a file. Raises UserError where there is none."""
-        if not path.is_file():
-            raise UserError(f"no index at {path}; make one with Index.build(documents, path)")
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
-        try:
-            version = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
-        except sqlite3.DatabaseError as error:
-            raise UserError(f"{path} is not an index ({error}); build it again") from None
-        if version != (str(SCHEMA_VERSION),):
-            raise UserError(f"{path} is an index of another schema; build it again")
-        return Index(connection)
+        text = json.dumps([[d.id, d.title, d.text] for d in ordered])
+        return Index(connection, hashlib.sha256(text.encode()).hexdigest())
 
     def __len__(self) -> int:
         return self._connection.execute("SELECT count(*) FROM documents").fetchone()[0]
@@ -114,12 +86,9 @@ class Index:
 
 def _fill(connection: sqlite3.Connection, documents: list[Document]) -> None:
     connection.executescript(
-        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);"
         "CREATE TABLE documents (id TEXT PRIMARY KEY, title TEXT, text TEXT);"
         "CREATE VIRTUAL TABLE words USING fts5 (title, text, content='documents', tokenize='porter unicode61');"
     )
     connection.executemany("INSERT INTO documents VALUES (?, ?, ?)", ((d.id, d.title, d.text) for d in documents))
     connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
-    digest = hashlib.sha256(json.dumps([[d.id, d.title, d.text] for d in documents]).encode()).hexdigest()
-    connection.executemany("INSERT INTO meta VALUES (?, ?)", [("schema", str(SCHEMA_VERSION)), ("digest", digest)])
     connection.commit()

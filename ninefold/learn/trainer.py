@@ -60,12 +60,10 @@ class Balanced(Protocol):
 class Trainer(Generic[M]):
     """Owns a model and how it changes. On several ranks each holds a replica, and all take the same steps."""
 
-    def __init__(
-        self, model: M, config: TrainerConfig, *, world: World | None = None, rules: Sequence[Rule] | None = None
-    ) -> None:
-        """`rules` assign parameters to optimisers; a K3 model brings its own. Frozen parameters stay as they are."""
+    def __init__(self, model: M, config: TrainerConfig, *, world: World | None = None) -> None:
+        """Raises UserError unless `model` has a K3 configuration. Frozen parameters stay as they are."""
         self.model, self.config, self.world = model, config, world or World()
-        self.assigned = assign(model.named_parameters(), rules or _rules_of(model))
+        self.assigned = assign(model.named_parameters(), _rules_of(model))
         if not self.assigned:
             raise UserError("there is nothing to train: every parameter is frozen")
         matrices, others = ([a for a in self.assigned if a.rule.optimizer == kind] for kind in ("muon", "adamw"))
@@ -186,5 +184,5 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def _rules_of(model: nn.Module) -> tuple[Rule, ...]:
     config = getattr(model, "config", None)
     if not isinstance(config, K3Config):
-        raise UserError(f"{type(model).__name__} is no K3 model: say with `rules` how its parameters are optimised")
+        raise UserError(f"{type(model).__name__} is no K3 model: which optimiser its parameters go to is known for those only")
     return k3_rules(config)

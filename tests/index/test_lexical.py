@@ -17,9 +17,9 @@ DOCUMENTS = [
 ]
 
 
-@pytest.fixture(params=["memory", "file"])
-def index(request, tmp_path):
-    index = Index.build(DOCUMENTS, None if request.param == "memory" else tmp_path / "folder" / "index.db")
+@pytest.fixture
+def index():
+    index = Index.build(DOCUMENTS)
     yield index
     index.close()
 
@@ -98,22 +98,9 @@ def test_a_long_query_costs_no_more(index):
     assert index.search("sea " * 100_000) == index.search("sea " * 32)
 
 
-def test_what_a_user_can_get_wrong(tmp_path):
+def test_two_documents_of_one_id_are_refused():
     with pytest.raises(UserError, match="unique"):
         Index.build([DOCUMENTS[0], DOCUMENTS[0]])
-    with pytest.raises(UserError, match=r"Index\.build"):
-        Index.at(tmp_path / "none.db")
-    (tmp_path / "text").write_text("not a database, but long enough to look at" * 50)
-    with pytest.raises(UserError, match="not an index"):
-        Index.at(tmp_path / "text")
-
-
-def test_building_replaces_the_old_file(tmp_path):
-    path = tmp_path / "index.db"
-    Index.build(DOCUMENTS, path).close()
-    assert len(Index.build(DOCUMENTS[:1], path)) == 1
-    assert [p.name for p in tmp_path.iterdir()] == ["index.db"]
-    assert Index.at(path).search("river") != []
 
 
 _SHARED: list[Index] = []

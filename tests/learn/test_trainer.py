@@ -172,8 +172,8 @@ def test_state_of_another_model_is_refused(model: K3, tmp_path: Path):
         _trainer(K3(preset("tiny", 32))).load(tmp_path)
 
 
-def test_a_model_without_rules_is_refused():
-    with pytest.raises(UserError, match="rules"):
+def test_what_cannot_be_trained_is_refused():
+    with pytest.raises(UserError, match="no K3 model"):
         Trainer(nn.Linear(2, 2), TrainerConfig(steps=1))
     frozen = K3(preset("tiny", 32)).requires_grad_(False)
     with pytest.raises(UserError, match="frozen"):

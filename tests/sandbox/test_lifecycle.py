@@ -15,7 +15,7 @@ import pytest
 
 from ninefold.core.errors import SandboxError
 from ninefold.core.protocols import ExecLimits
-from ninefold.sandbox.namespace import NamespaceConfig, NamespaceRuntime
+from ninefold.sandbox.namespace import NamespaceRuntime
 from ninefold.sandbox.runtime import open_runtime
 
 ROOT = Path(__file__).parents[2]
@@ -209,7 +209,7 @@ except Exception as error:
 
 def test_runtimes_by_name() -> None:
     assert open_runtime("memory").create({"a": "1"}).read("a") == b"1"
-    assert isinstance(open_runtime("namespace", config=NamespaceConfig(disk_mb=8)), NamespaceRuntime)
+    assert isinstance(open_runtime("namespace"), NamespaceRuntime)
 
 
 def test_the_zygote_imports_nothing_but_the_standard_library() -> None:

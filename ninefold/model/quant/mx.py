@@ -25,7 +25,6 @@ class Format:
     """An element type: sign, exponent, mantissa; subnormals, no infinities."""
 
     name: str
-    bits: int
     mantissa: int
     """Stored mantissa bits."""
     bias: int
@@ -35,9 +34,9 @@ class Format:
     largest: float
 
 
-MXFP4 = Format(name="mxfp4", bits=4, mantissa=1, bias=1, top=2, largest=6.0)
+MXFP4 = Format(name="mxfp4", mantissa=1, bias=1, top=2, largest=6.0)
 """E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6."""
-MXFP8 = Format(name="mxfp8", bits=8, mantissa=3, bias=7, top=8, largest=448.0)
+MXFP8 = Format(name="mxfp8", mantissa=3, bias=7, top=8, largest=448.0)
 """E4M3."""
 
 
