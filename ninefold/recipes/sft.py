@@ -16,7 +16,7 @@ from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
 from ninefold.model.k3 import K3
-from ninefold.recipes.config import SftConfig, StepSizes
+from ninefold.recipes.config import PoolConfig, SftConfig
 from ninefold.recipes.demonstrate import demonstrations
 from ninefold.recipes.jobs import Job, run_jobs
 from ninefold.recipes.kit import Kit
@@ -72,42 +72,37 @@ def sft(world: World, kit: Kit) -> None:
     samples = read_samples(kit.run.stage("demonstrations") / "samples.npz")
     model = kit.load("pretrain")
     model.quantize(kit.recipe.quantize)
-    fit(world, kit, model, samples, "sft", config.batch_tokens, config.step_sizes, config.floor, config.save_every)
+    fit(world, kit, "sft", model, samples, config, config.batch_tokens)
 
 
 def second_sft(world: World, kit: Kit) -> None:
     """Stage `pooled`, on every rank: the SFT model learns the pooled trajectories; this is the student before MOPD."""
     config = kit.recipe.pool
     samples = read_samples(kit.run.stage("pool") / "samples.npz")
-    fit(
-        world, kit, kit.load("sft"), samples, "pooled", (config.batch_tokens,) * config.epochs, config.step_sizes,
-        floor=config.floor, save_every=config.save_every,
-    )  # fmt: skip
+    fit(world, kit, "pooled", kit.load("sft"), samples, config, (config.batch_tokens,) * config.epochs)
 
 
 def fit(
     world: World,
     kit: Kit,
+    name: str,
     model: K3,
     samples: Sequence[Sample],
-    name: str,
+    config: SftConfig | PoolConfig,
     batch_tokens: Sequence[int],
-    sizes: StepSizes,
-    floor: float,
-    save_every: int,
 ) -> None:
-    """One epoch per entry of `batch_tokens`, each with steps of about that many tokens."""
+    """Stage `name`: one epoch per entry of `batch_tokens`, each with steps of about that many tokens."""
     stage, emit = kit.run.stage(name), kit.run.log(stage=name)
     plan = plan_epochs(samples, batch_tokens, kit.recipe.seed)
     if not plan:
         raise UserError(f"stage {name} has nothing to learn from: the stage before it left no sample")
-    schedule = ScheduleConfig(kind="cosine", warmup=0.02, floor=floor)
-    trainer = Trainer(model, trainer_config(sizes, len(plan), schedule), world=world)
+    schedule = ScheduleConfig(kind="cosine", warmup=0.02, floor=config.floor)
+    trainer = Trainer(model, trainer_config(config.step_sizes, len(plan), schedule), world=world)
 
     def batches(step: int) -> list[Batch]:
         return micro_batches(shards(plan[step], world.size)[world.rank], 4 * max(batch_tokens))
 
-    train(trainer, stage, batches, sft_loss, emit, save_every=save_every)
+    train(trainer, stage, batches, sft_loss, emit, save_every=config.save_every)
     if world.rank == 0:
         kit.save(model, stage)
         finish(stage, {"steps": len(plan), "tokens": sum(len(s.ids) for step in plan for s in step)})
