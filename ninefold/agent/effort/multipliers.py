@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ninefold.agent.effort.budget import budget_of
 from ninefold.core.errors import UserError
 from ninefold.core.types import CELLS, Budget, Cell, Trajectory
 
@@ -43,13 +44,10 @@ def calibrate(trajectories: Iterable[Trajectory], budgets: Mapping[str, Budget],
     """τ_b such that about 1 − `quantile` of `trajectories` (one cell's, of the cold-start model) spend more than τ_b · b₀.
 
     It is one of the spends met, in units of b₀: the one whose share above is nearest to 1 − `quantile`, so that ties never
-    put a whole cell over its budget. Invalid trajectories and shapes without budget are left out.
+    put a whole cell over its budget. Invalid trajectories and tasks without budget are left out.
     """
-    ratios = [
-        t.spend / budgets[t.task.shape].tokens
-        for t in trajectories
-        if t.valid and t.task.shape in budgets and budgets[t.task.shape].tokens > 0
-    ]
+    budgeted = [(t, budget_of(t.task, budgets)) for t in trajectories if t.valid]
+    ratios = [t.spend / budget.tokens for t, budget in budgeted if budget is not None and budget.tokens > 0]
     if not ratios:
         raise UserError("no valid trajectory with a budget to measure τ_b on: evaluate the SFT model on this cell first")
     ordered = np.sort(np.asarray(ratios, np.float64))

@@ -98,6 +98,11 @@ def test_calibration_without_data_says_what_to_do() -> None:
         calibrate([trajectory(3, "invalid")], {"f/1": Budget(tokens=1.0, samples=1)})
 
 
+def test_a_task_is_calibrated_on_the_budget_that_it_is_held_to() -> None:
+    strange = trajectory(3, shape="f/unmet")
+    assert calibrate([strange], {strange.task.family: Budget(tokens=2.0, samples=1)}) == 1.5
+
+
 def test_multipliers_change_while_running() -> None:
     start = Multipliers(values={("coding", "low"): 0.5})
     changed = start.changed({"tau_b.coding.low": 0.6, "lr": 3})
