@@ -133,7 +133,8 @@ class PoolConfig(Config):
     """Per expert."""
     only_correct: bool = True
     """Keep trajectories that passed within budget, or all valid ones."""
-    epochs: int = 2
+    epochs: int = 1
+    """More passes over what the experts got right beat the experts themselves, and leave MOPD nothing to add (docs/LOG.md)."""
     batch_tokens: int = 3500
     step_sizes: StepSizes = StepSizes(muon=0.004, adamw=1e-3)
     floor: float = 0.05
