@@ -54,8 +54,8 @@ class Limits:
     """Generated tokens over all turns."""
     context: int = 1024
     """Tokens of one row, prompt and tool results included."""
-    tool_seconds: float = 5.0
-    """Wall time of one tool call."""
+    tool_seconds: float = 2.0
+    """Wall time of a program that a tool call runs; the verifier has its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from ninefold.core.config import Config
@@ -9,38 +11,46 @@ from ninefold.core.types import CELLS, Cell, Domain, Effort
 from ninefold.data.corpus.mixture import CorpusConfig
 from ninefold.learn.loss.policy import PolicyConfig
 
+Count = Annotated[int, Field(ge=1)]
+"""A size that cannot be nothing."""
+Amount = Annotated[int, Field(ge=0)]
+"""A size that may be nothing."""
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
+
 
 class StepSizes(Config):
     """Peak learning rates of a stage's two optimisers."""
 
-    muon: float
+    muon: Positive
     """Matrices; in units of the AdamW-matched update RMS rule 0.2·√max(rows, cols)."""
-    adamw: float
+    adamw: Positive
     """Embeddings, head, norms, biases, router, scalars."""
 
 
 class TokenizerConfig(Config):
     """Byte-level BPE trained on the corpus; the wire's fixed phrases are ids of their own."""
 
-    vocab_size: int = 640
-    document_characters: int = 1000
+    vocab_size: Count = 640
+    document_characters: Count = 1000
     """Of each document, what merges are learned from."""
 
 
 class ContextStage(Config):
     """One stage of the context curriculum."""
 
-    length: int
+    length: Count
     """Longest window in tokens."""
-    share: float
+    share: Share
     """Of the token budget."""
 
 
 class PretrainConfig(Config):
     """Next-token prediction on the corpus, MTP trained along."""
 
-    tokens: int = 2_800_000
-    batch_tokens: int = 4096
+    tokens: Count = 2_800_000
+    batch_tokens: Count = 4096
     stages: tuple[ContextStage, ...] = (
         ContextStage(length=128, share=0.70),
         ContextStage(length=192, share=0.15),
@@ -48,18 +58,18 @@ class PretrainConfig(Config):
         ContextStage(length=512, share=0.05),
     )
     step_sizes: StepSizes = StepSizes(muon=0.02, adamw=6e-3)
-    floor: float = 0.05
+    floor: Share = 0.05
     """Final learning rate as a share of the peak."""
-    weight_decay: float = 0.01
-    mtp_weight: float = 0.1
-    wire_documents: int = 2400
+    weight_decay: Weight = 0.01
+    mtp_weight: Weight = 0.1
+    wire_documents: Amount = 2400
     """Conversations on set-aside content, in wire format."""
-    decontaminate_tasks: int = 500
+    decontaminate_tasks: Amount = 500
     """Tasks per split and family that no document may hold."""
-    heldout_tokens: int = 8192
+    heldout_tokens: Amount = 8192
     """Held-out text per domain behind the logged loss."""
-    evaluate_every: int = 100
-    save_every: int = 50
+    evaluate_every: Count = 100
+    save_every: Count = 50
 
 
 class SftConfig(Config):
@@ -67,32 +77,32 @@ class SftConfig(Config):
 
     files: tuple[str, ...] = ()
     """JSONL files of conversations to learn too (`ninefold preview` shows how they are read); alone with demonstrations = 0."""
-    demonstrations: int = 14_000
-    slip: float = 0.2
+    demonstrations: Amount = 14_000
+    slip: Share = 0.2
     """Share of demonstrations that hold a mistake, so that RL has something to mend."""
-    styles: dict[Effort, tuple[float, float, float]] = {
-        "low": (0.86, 0.11, 0.03),
-        "high": (0.10, 0.78, 0.12),
+    styles: dict[Effort, tuple[Share, Share, Share]] = {
+        "low": (0.80, 0.16, 0.04),
+        "high": (0.08, 0.76, 0.16),
         "max": (0.05, 0.10, 0.85),
     }
     """Stated effort → how often the demonstrator works in low, high, max style."""
-    weights: dict[Domain, float] = {"general": 0.30, "agents": 0.32, "coding": 0.38}
+    weights: dict[Domain, Share] = {"general": 0.30, "agents": 0.32, "coding": 0.38}
     """Domain → share of the demonstrations."""
-    batch_tokens: tuple[int, ...] = (3500, 1800)
+    batch_tokens: tuple[Count, ...] = (3500, 1800)
     """Tokens a step, epoch by epoch: small batches teach more per token."""
     step_sizes: StepSizes = StepSizes(muon=0.008, adamw=2e-3)
-    floor: float = 0.05
+    floor: Share = 0.05
     """Final learning rate as a share of the peak."""
-    save_every: int = 100
+    save_every: Count = 100
 
 
 class BudgetConfig(Config):
     """b₀ and τ, measured on the cold-start model."""
 
-    tasks: int = 384
+    tasks: Count = 384
     """Train tasks a cell that it is measured on; their correct samples are the re-warm data."""
-    quantiles: dict[Domain, dict[Effort, float]] = {
-        "general": {"low": 0.88, "high": 0.83, "max": 0.84},
+    quantiles: dict[Domain, dict[Effort, Share]] = {
+        "general": {"low": 0.85, "high": 0.81, "max": 0.84},
         "agents": {"low": 0.83, "high": 0.80, "max": 0.86},
         "coding": {"low": 0.72, "high": 0.85, "max": 0.86},
     }
@@ -102,26 +112,26 @@ class BudgetConfig(Config):
 class RlConfig(Config):
     """Reinforcement learning of one cell, the same for all nine."""
 
-    steps: int = 30
-    prompts: int = 32
+    steps: Count = 30
+    prompts: Count = 32
     """N"""
-    samples: int = 8
+    samples: Count = 8
     """K"""
     lam: float = Field(default=0.9, gt=0, le=1)
     """λ: generation pauses when this share of the active trajectories has completed."""
     policy: PolicyConfig = PolicyConfig(low=-0.3, high=0.3, tau=0.01)
     step_sizes: StepSizes = StepSizes(muon=0.002, adamw=3e-4)
-    warmup: float = 0.15
+    warmup: Share = 0.15
     """Share of the steps."""
-    micro_tokens: int = 14_000
-    evaluate_every: int = 10
-    dev_tasks: int = 192
-    gate: float = 0.1
+    micro_tokens: Count = 14_000
+    evaluate_every: Count = 10
+    dev_tasks: Count = 192
+    gate: Share = 0.1
     """No RL for a cell whose starting pass rate is below."""
-    rewarm_epochs: int = 4
+    rewarm_epochs: Amount = 4
     """Passes over the cold-start model's correct samples within budget, before RL of high and low."""
     rewarm_step_sizes: StepSizes = StepSizes(muon=0.004, adamw=1e-3)
-    rewarm_batch_tokens: int = 3000
+    rewarm_batch_tokens: Count = 3000
     drop_constant_outcomes: bool = False
     """Leave out groups whose outcome and shaped reward are both constant."""
 
@@ -129,59 +139,59 @@ class RlConfig(Config):
 class PoolConfig(Config):
     """Second SFT, on the experts' pooled trajectories."""
 
-    rollouts: int = 256
+    rollouts: Count = 256
     """Per expert."""
     only_correct: bool = True
     """Keep trajectories that passed within budget, or all valid ones."""
-    epochs: int = 1
+    epochs: Count = 1
     """More passes over what the experts got right beat the experts themselves, and leave MOPD nothing to add (docs/LOG.md)."""
-    batch_tokens: int = 3500
+    batch_tokens: Count = 3500
     step_sizes: StepSizes = StepSizes(muon=0.004, adamw=1e-3)
-    floor: float = 0.05
+    floor: Share = 0.05
     """Final learning rate as a share of the peak."""
-    save_every: int = 100
+    save_every: Count = 100
 
 
 class MopdConfig(Config):
     """Multi-teacher on-policy distillation."""
 
-    steps: int = 50
-    rollouts: int = 288
+    steps: Count = 50
+    rollouts: Count = 288
     """Per step, over all cells."""
     form: str = Field(default="sampled", pattern="^(sampled|full)$")
     """`sampled`: the report's clipped log-ratio as a per-token advantage; `full`: full-vocabulary reverse KL."""
-    clip: float = 5.0
+    clip: Positive = 5.0
     """R_max"""
     policy: PolicyConfig = PolicyConfig(low=-0.3, high=0.3, tau=0.01)
     step_sizes: StepSizes = StepSizes(muon=0.003, adamw=5e-4)
-    warmup: float = 0.15
+    warmup: Share = 0.15
     """Share of the steps."""
-    floor: float = 0.1
-    micro_tokens: int = 14_000
+    floor: Share = 0.1
+    micro_tokens: Count = 14_000
     compare: bool = False
     """Train the other form too, for the report."""
-    save_every: int = 10
+    save_every: Count = 10
 
 
 class DraftConfig(Config):
     """EAGLE-3-style draft from the MTP layer."""
 
-    rollouts: int = 512
+    rollouts: Count = 512
     """Of the student, over all cells: what the draft is trained on."""
-    steps: int = 160
-    unroll: int = 7
-    batch_tokens: int = 3000
+    steps: Count = 160
+    unroll: Count = 7
+    batch_tokens: Count = 3000
     step_sizes: StepSizes = StepSizes(muon=0.004, adamw=1e-3)
-    save_every: int = 40
+    save_every: Count = 40
 
 
 class EvaluateConfig(Config):
     """Held-out tasks, the same for every model."""
 
-    tasks: int = 128
+    tasks: Count = 128
     """Per cell."""
-    seed: int = 0
-    draft_tasks: int = 16
+    seed: Amount = 0
+    draft_tasks: Count = 16
     """Per cell, for the acceptance of the draft."""
 
 
@@ -189,14 +199,14 @@ class Recipe(Config):
     """A whole run."""
 
     preset: str = "nano"
-    seed: int = 0
+    seed: Amount = 0
     families: dict[Domain, dict[str, tuple[int, ...]]] = {
         "general": {"arithmetic": (0,)},
         "agents": {"assistant": (0, 1)},
         "coding": {"expression": (0,)},
     }
     """Domain → family → levels trained and evaluated on."""
-    workers: int = Field(default=2, ge=1)
+    workers: Count = 2
     """Processes, one thread each."""
     deterministic: bool = False
     """One process: a run that is killed and resumed ends in bit-identical weights."""

@@ -15,6 +15,7 @@ from ninefold.recipes.config import (
     Recipe,
     RlConfig,
     SftConfig,
+    TokenizerConfig,
 )
 
 
@@ -31,9 +32,10 @@ def wide() -> Recipe:
             "agents": {"assistant": (0, 1), "research": (0,)},
             "coding": {"expression": (0, 1), "repair": (0,)},
         },
-        pretrain=PretrainConfig(tokens=6_000_000),
-        sft=SftConfig(demonstrations=30_000),
-        rl=RlConfig(steps=60),
+        tokenizer=TokenizerConfig(vocab_size=768),
+        pretrain=PretrainConfig(tokens=5_000_000),
+        sft=SftConfig(demonstrations=32_000, weights={"general": 0.38, "agents": 0.28, "coding": 0.34}),
+        rl=RlConfig(steps=40),
     )
 
 

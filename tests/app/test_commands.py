@@ -69,6 +69,8 @@ def test_a_run_goes_on_with_its_own_configuration(run: Run) -> None:
         (["run", "huge"], "no recipe 'huge'"),
         (["run", "smoke", "--until", "lunch"], "there is no such stage"),
         (["run", "smoke", "--set", "rl.stepz=1"], "unknown key 'rl.stepz'"),
+        (["run", "smoke", "--set", "mopd.steps=0"], "mopd.steps: Input should be greater than or equal to 1 (got 0)"),
+        (["run", "smoke", "--set", "sft.weights.coding=-1"], "sft.weights.coding: Input should be greater"),
         (["run", "smoke", "--config", "absent.toml"], "no configuration file"),
         (["report", "absent"], "is not a run"),
         (["chat", "trial", "--prompt", "hi"], "has no model yet"),

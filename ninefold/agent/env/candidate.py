@@ -15,6 +15,7 @@ from typing import Any
 from ninefold.core.protocols import ExecLimits, SandboxRuntime
 
 LIMITS = ExecLimits(seconds=2.0, memory_mb=128, output_bytes=65_536, processes=8, files_mb=4)
+"""Of a verifier's execution; of a tool's, but for the seconds, which are the task's."""
 
 _DRIVER = """
 def drive(module, function, calls, nonce):
@@ -29,7 +30,12 @@ def drive(module, function, calls, nonce):
 
 
 def results(
-    runtime: SandboxRuntime, files: Mapping[str, str], module: str, function: str, calls: Sequence[Sequence[Any]]
+    runtime: SandboxRuntime,
+    files: Mapping[str, str],
+    module: str,
+    function: str,
+    calls: Sequence[Sequence[Any]],
+    limits: ExecLimits = LIMITS,
 ) -> list[str] | None:
     """JSON text of `module.function(*arguments)` for each call, run in a fresh sandbox that holds `files` and nothing else.
 
@@ -39,7 +45,7 @@ def results(
     nonce = secrets.token_hex(16)
     program = f"{_DRIVER}\ndrive({module!r}, {function!r}, {[list(call) for call in calls]!r}, {nonce!r})\n"
     with closing(runtime.create(files)) as sandbox:
-        ended = sandbox.python(program, limits=LIMITS)
+        ended = sandbox.python(program, limits=limits)
     reports = [line.removeprefix(nonce) for line in ended.stdout.splitlines() if line.startswith(nonce)]
     if ended.reason != "exited" or ended.exit_code != 0 or len(reports) != 1:
         return None

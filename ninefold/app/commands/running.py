@@ -193,7 +193,8 @@ def set_(
 ) -> None:
     """Change a value of a running job; it holds from the next iteration. Without values, show what holds.
 
-    `tau_b.DOMAIN.EFFORT` is how many times b₀ a trajectory of that cell may spend.
+    `tau_b.DOMAIN.EFFORT` is how many times b₀ a trajectory of that cell may spend. Rewards follow it; dev scores and the
+    evaluation keep the τ that was calibrated, so that figures before and after a change can be compared.
     """
     from ninefold.agent.effort.multipliers import Multipliers
 

@@ -105,7 +105,8 @@ def staleness(journal: Journal) -> Section:
     return section(
         "Partial rollout",
         "Generation pauses when a share λ of the trajectories is complete, the rest goes on under the next weights: ρ is the "
-        f"log-ratio between the weights that learn and those that sampled. {stated if lam else ''}",
+        "log-ratio between the weights that learn and those that sampled. Clip and pull are means over the rows that can move "
+        f"the weights: with an advantage, or sampled by earlier weights. {stated if lam else ''}",
         charts=[_cells(journal, "step", title, field) for title, field in shown.items()],
         until="No expert has taken a step yet.",
     )

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from ninefold.agent.env import candidate
 from ninefold.core.errors import SandboxError
-from ninefold.core.protocols import SandboxRuntime
+from ninefold.core.protocols import ExecLimits, SandboxRuntime
 
 LONGEST = 2_000
 """Characters of a function that is executed at all."""
@@ -40,9 +40,11 @@ def expression_value(runtime: SandboxRuntime, code: str) -> int | None:
     return known[code]
 
 
-def function_fits(runtime: SandboxRuntime, code: str, inputs: Sequence[int], outputs: Sequence[int]) -> bool:
+def function_fits(
+    runtime: SandboxRuntime, code: str, inputs: Sequence[int], outputs: Sequence[int], limits: ExecLimits = candidate.LIMITS
+) -> bool:
     """Whether the function f of one argument that `code` defines maps each input to its output."""
     if len(code) > LONGEST:
         return False
     calls = [[x] for x in inputs]
-    return candidate.agree(candidate.results(runtime, {"submitted.py": code}, "submitted", "f", calls), outputs)
+    return candidate.agree(candidate.results(runtime, {"submitted.py": code}, "submitted", "f", calls, limits), outputs)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
+from ninefold.agent.env import candidate
 from ninefold.agent.env.calls import refusal
 from ninefold.agent.env.draw import draw
 from ninefold.agent.env.expression import policies
 from ninefold.agent.env.expression.content import AMBIGUOUS, HIDDEN_INPUTS, LEVEL_RULES, WORDINGS, Rule, Targets
 from ninefold.agent.env.expression.execution import expression_value, function_fits
 from ninefold.core.errors import SandboxError, SandboxUnavailable
-from ninefold.core.protocols import Observation, SandboxRuntime, ScriptedPolicy, Style, Tool
+from ninefold.core.protocols import ExecLimits, Observation, SandboxRuntime, ScriptedPolicy, Style, Tool
 from ninefold.core.seeds import rng_of
 from ninefold.core.types import Call, Domain, Limits, Result, Split, Task
 
@@ -33,7 +35,8 @@ class ExpressionWorld:
         refused = refusal(call, (RUN,))
         if refused is not None:
             return Observation(text=refused)
-        right = fits(self._task, call.arguments["code"], "shown", self._runtime)
+        limits = replace(candidate.LIMITS, seconds=self._task.limits.tool_seconds)
+        right = fits(self._task, call.arguments["code"], "shown", self._runtime, limits)
         return Observation(text="right" if right else "wrong")
 
     def final(self, response: str | None) -> Mapping[str, Any]:
@@ -46,12 +49,12 @@ class ExpressionWorld:
         pass
 
 
-def fits(task: Task, code: str, check: str, runtime: SandboxRuntime) -> bool:
+def fits(task: Task, code: str, check: str, runtime: SandboxRuntime, limits: ExecLimits = candidate.LIMITS) -> bool:
     """Execute `code` and compare with what the named check ("shown" or "hidden") of the task expects."""
     if task.level == 0:
         return expression_value(runtime, code) == task.data["hidden"]
     expected = task.data[check]
-    return function_fits(runtime, code, expected["inputs"], expected["outputs"])
+    return function_fits(runtime, code, expected["inputs"], expected["outputs"], limits)
 
 
 class Expression:

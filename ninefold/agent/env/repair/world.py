@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ninefold.agent.env import candidate
@@ -89,7 +90,8 @@ class RepairWorld:
 
     def _run_tests(self) -> str:
         """ "passed", or what the test says last."""
-        ended = self._opened().python(_RUN.format(path=self._task.data["test"]), limits=candidate.LIMITS)
+        limits = replace(candidate.LIMITS, seconds=self._task.limits.tool_seconds)
+        ended = self._opened().python(_RUN.format(path=self._task.data["test"]), limits=limits)
         if ended.reason != "exited":
             return f"error: {ended.reason}"
         if ended.exit_code == 0:
