@@ -102,8 +102,8 @@ class BudgetConfig(Config):
     tasks: Count = 384
     """Train tasks a cell that it is measured on; their correct samples are the re-warm data."""
     quantiles: dict[Domain, dict[Effort, Share]] = {
-        "general": {"low": 0.85, "high": 0.81, "max": 0.84},
-        "agents": {"low": 0.83, "high": 0.80, "max": 0.86},
+        "general": {"low": 0.865, "high": 0.81, "max": 0.84},
+        "agents": {"low": 0.83, "high": 0.60, "max": 0.86},
         "coding": {"low": 0.72, "high": 0.85, "max": 0.86},
     }
     """τ of a cell is this quantile of T(y)/b₀(x) over the cold-start model's samples at that effort."""
