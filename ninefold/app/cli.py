@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from ninefold.app.commands import keeping, looking, running, serving
+from ninefold.app.commands import keeping, looking, modelling, running, serving
 from ninefold.app.console import Commands
 
 SETTINGS = {
@@ -40,6 +40,7 @@ for command in (
 app.command("set")(running.set_)
 app.command()(looking.preview)
 app.add_typer(keeping.runs, name="runs")
+app.add_typer(modelling.model, name="model")
 app.command()(keeping.doctor)
 
 

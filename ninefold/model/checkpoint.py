@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save
@@ -36,16 +37,27 @@ def save_model(model: K3, folder: Path, *, packed: bool = False) -> None:
     write_json(folder / CONFIG, {**model.config.to_public(), "quantization_aware": model.quantized})
 
 
+def load_config(folder: Path) -> K3Config:
+    """The configuration in `folder`. Raises UserError where there is none."""
+    return K3Config.from_public(_read_public(folder))
+
+
 def load_model(folder: Path) -> K3:
     """The model in `folder`, whether its experts are packed or not."""
-    if not (folder / WEIGHTS).exists() or not (folder / CONFIG).exists():
+    if not (folder / WEIGHTS).exists():
         raise UserError(f"{folder} holds no model: {WEIGHTS} and {CONFIG} are needed")
-    public = json.loads((folder / CONFIG).read_text())
+    public = _read_public(folder)
     config = K3Config.from_public(public)
     model = K3(config)
     model.load_state_dict(_stacked(load_file(folder / WEIGHTS), config))
     model.quantize(public["quantization_aware"])
     return model
+
+
+def _read_public(folder: Path) -> dict[str, Any]:
+    if not (folder / CONFIG).exists():
+        raise UserError(f"{folder} holds no model: it has no {CONFIG}")
+    return json.loads((folder / CONFIG).read_text())
 
 
 def _public(model: K3, packed: bool) -> Iterator[tuple[str, Tensor]]:

@@ -1,4 +1,4 @@
-"""Shapes by name: tiny for tests, nano and micro for a laptop, k3 as published (spec 01; for the meta device only)."""
+"""Shapes by name: tiny for tests, nano to small for CPUs, k3 as published (spec 01; for the meta device only)."""
 
 from __future__ import annotations
 
@@ -46,6 +46,16 @@ def micro(vocab_size: int = 1024) -> K3Config:
     return _small(vocab_size, width=128, layers=8, heads=4, head=32, latent=64, expert=64)
 
 
+def mini(vocab_size: int = 4096) -> K3Config:
+    """About ten million parameters."""
+    return _small(vocab_size, width=256, layers=8, heads=8, head=32, latent=128, expert=160)
+
+
+def small(vocab_size: int = 32_768) -> K3Config:
+    """About a hundred million parameters."""
+    return _small(vocab_size, width=512, layers=16, heads=8, head=64, latent=256, expert=320)
+
+
 def k3(vocab_size: int = 163_840) -> K3Config:
     """The published shape: 2.78T parameters. Build it under `torch.device("meta")`."""
     return K3Config(
@@ -72,7 +82,7 @@ def k3(vocab_size: int = 163_840) -> K3Config:
     )
 
 
-PRESETS = {"tiny": tiny, "nano": nano, "micro": micro, "k3": k3}
+PRESETS = {"tiny": tiny, "nano": nano, "micro": micro, "mini": mini, "small": small, "k3": k3}
 
 
 def preset(name: str, vocab_size: int | None = None) -> K3Config:

@@ -41,6 +41,14 @@ def test_help(command: list[str]) -> None:
     assert "Usage:" in call(*command, "--help").output
 
 
+def test_model_inspect_counts_presets_and_folders(run: Run) -> None:
+    found = printed("model", "inspect", "k3", "--json")
+    assert (found["total"], found["layers"]) == (2_779_484_393_568, 93)
+    assert "2,779.48B" in call("model", "inspect", "k3").stdout
+    assert "no model preset 'huge'" in call("model", "inspect", "huge", status=2).stderr
+    assert "config.json" in call("model", "inspect", str(run.path), status=2).stderr
+
+
 def test_recipes() -> None:
     assert printed("recipes", "--json").keys() == RECIPES.keys()
 
