@@ -19,22 +19,48 @@ from ninefold.model.k3 import K3
 from ninefold.model.quant.mx import MXFP4, Quantized, dequantize, quantize
 
 WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
 CONFIG = "config.json"
+SHARD_BYTES = 4 << 30
+PREFIX = "language_model."
+"""Of the text model's names in a released multimodal checkpoint."""
+_VISION = ("vision_tower.", "mm_projector.")
 _STACKED = re.compile(r"(?P<stem>.*\.experts)\.(?P<matrix>w[123])$")
 _EXPERT = re.compile(r"(?P<stem>.*\.experts)\.(?P<expert>\d+)\.(?P<matrix>w[123])\.(?P<part>weight(_packed|_scale)?)$")
 
 
-def save_model(model: K3, folder: Path, *, packed: bool = False) -> None:
-    """Write weights and configuration into `folder`, each file atomically.
+def save_model(model: K3, folder: Path, *, packed: bool = False, shard_bytes: int = SHARD_BYTES) -> None:
+    """Write weights and configuration into `folder`, each file atomically; beyond `shard_bytes` in shards with an index.
 
     `packed` writes routed experts as MXFP4 (`weight_packed`: two codes a byte, the even element low; `weight_scale`: E8M0
     bytes) instead of fp32; a quantisation-aware model computes bit for bit the same from it.
     """
     if packed and not model.quantized:
         raise UserError("packing would change what this model computes; call model.quantize() first and train or check it")
-    tensors = dict(_public(model, packed))
-    write_atomic(folder / WEIGHTS, save({name: t.contiguous() for name, t in tensors.items()}, metadata={"format": "pt"}))
+    shards = _cut(_public(model, packed), shard_bytes)
+    names = (
+        [WEIGHTS] if len(shards) == 1 else [f"model-{n:05}-of-{len(shards):05}.safetensors" for n in range(1, len(shards) + 1)]
+    )
+    for name, tensors in zip(names, shards, strict=True):
+        write_atomic(folder / name, save(tensors, metadata={"format": "pt"}))
+    if len(shards) > 1:
+        size = sum(t.nbytes for tensors in shards for t in tensors.values())
+        where = {tensor: name for name, tensors in zip(names, shards, strict=True) for tensor in tensors}
+        write_json(folder / INDEX, {"metadata": {"total_size": size}, "weight_map": where})
     write_json(folder / CONFIG, {**model.config.to_public(), "quantization_aware": model.quantized})
+
+
+def _cut(tensors: Iterator[tuple[str, Tensor]], shard_bytes: int) -> list[dict[str, Tensor]]:
+    """In order, as many to a shard as fit; one that fits nowhere has a shard of its own."""
+    shards: list[dict[str, Tensor]] = [{}]
+    filled = 0
+    for name, tensor in tensors:
+        if shards[-1] and filled + tensor.nbytes > shard_bytes:
+            shards.append({})
+            filled = 0
+        shards[-1][name] = tensor.contiguous()
+        filled += tensor.nbytes
+    return shards
 
 
 def load_config(folder: Path) -> K3Config:
@@ -43,15 +69,39 @@ def load_config(folder: Path) -> K3Config:
 
 
 def load_model(folder: Path) -> K3:
-    """The model in `folder`, whether its experts are packed or not."""
-    if not (folder / WEIGHTS).exists():
-        raise UserError(f"{folder} holds no model: {WEIGHTS} and {CONFIG} are needed")
+    """The text model in `folder`: ours or a released one, whole or in shards, experts packed or not.
+
+    Raises UserError that says which file or tensor is missing or unfit.
+    """
     public = _read_public(folder)
     config = K3Config.from_public(public)
     model = K3(config)
-    model.load_state_dict(_stacked(load_file(folder / WEIGHTS), config))
-    model.quantize(public["quantization_aware"])
+    state = _stacked(_read_tensors(folder), config)
+    _check(state, model, folder)
+    model.load_state_dict(state)
+    model.quantize(public.get("quantization_aware", "quantization_config" in public.get("text_config", public)))
     return model
+
+
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
+    """Public name → tensor; of a multimodal checkpoint the text model's, without their prefix."""
+    files = [WEIGHTS]
+    if (folder / INDEX).exists():
+        files = sorted(set(json.loads((folder / INDEX).read_text())["weight_map"].values()))
+    if absent := [name for name in files if not (folder / name).exists()]:
+        raise UserError(f"{folder} holds no whole model: {', '.join(absent)} missing")
+    tensors = {name: tensor for file in files for name, tensor in load_file(folder / file).items()}
+    return {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items() if not name.startswith(_VISION)}
+
+
+def _check(state: dict[str, Tensor], model: K3, folder: Path) -> None:
+    expected = model.state_dict()
+    for told, names in (("lacks", expected.keys() - state.keys()), ("has the unknown", state.keys() - expected.keys())):
+        if names:
+            raise UserError(f"{folder} {told} {min(names)}" + (f" and {len(names) - 1} more" if len(names) > 1 else ""))
+    for name, tensor in expected.items():
+        if state[name].shape != tensor.shape:
+            raise UserError(f"{folder}: {name} is {tuple(state[name].shape)}, this configuration has {tuple(tensor.shape)}")
 
 
 def _read_public(folder: Path) -> dict[str, Any]:
@@ -86,8 +136,7 @@ def _stacked(tensors: dict[str, Tensor], config: K3Config) -> dict[str, Tensor]:
         found = _EXPERT.match(public)
         if found is None:
             name = _from_public(public, config)
-            # The released checkpoint pads its 96 log-scales to 128.
-            state[name] = tensor[: config.num_attention_heads] if name.endswith(".A_log") else tensor
+            state[name] = _fitted(name, tensor, config)
         elif found["part"] != "weight_scale":
             if found["part"] == "weight_packed":
                 scales = tensors[public.removesuffix("packed") + "scale"]
@@ -95,6 +144,17 @@ def _stacked(tensors: dict[str, Tensor], config: K3Config) -> dict[str, Tensor]:
             bank = _from_public(f"{found['stem']}.{found['matrix']}", config)
             banks.setdefault(bank, {})[int(found["expert"])] = tensor
     return state | {name: torch.stack([bank[e] for e in range(len(bank))]) for name, bank in banks.items()}
+
+
+def _fitted(name: str, tensor: Tensor, config: K3Config) -> Tensor:
+    """In our shape: the released checkpoint pads its 96 log-scales to 128, and taps may come without a middle axis."""
+    if name.endswith(".A_log"):
+        if tensor[config.num_attention_heads :].any():
+            raise UserError(
+                f"{name} has {len(tensor)} values for {config.num_attention_heads} heads, and the rest are not zero"
+            )
+        return tensor[: config.num_attention_heads]
+    return tensor[:, None] if "_conv1d." in name and tensor.ndim == 2 else tensor
 
 
 def _to_public(name: str, config: K3Config) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import ValidationError, model_validator
 
-from ninefold.core.config import Config
+from ninefold.core.config import Config, faults
+from ninefold.core.errors import UserError
 
 
 class K3Config(Config):
@@ -110,15 +111,32 @@ class K3Config(Config):
 
     @staticmethod
     def from_public(public: dict[str, Any]) -> K3Config:
-        """Inverse of `to_public`."""
-        linear = public["linear_attn_config"]
-        given = {k: v for k, v in public.items() if k in K3Config.model_fields} | public["ninefold"]
-        given |= {
-            "full_attn_layers": tuple(n - 1 for n in linear["full_attn_layers"]),
-            "linear_head_dim": linear["head_dim"],
-            "short_conv_kernel_size": linear["short_conv_kernel_size"],
-        }
-        return K3Config.model_validate(given)
+        """Inverse of `to_public`; also reads the released `kimi_k3` and `kimi_linear` files, which know no `ninefold` part.
+
+        Raises UserError that names what is missing or unfit.
+        """
+        text = public.get("text_config", public)
+        try:
+            linear = text["linear_attn_config"]
+            released = {
+                "decay_rank": linear["head_dim"],
+                "shared_intermediate_size": text["moe_intermediate_size"],
+                "expert_initializer_range": text.get("initializer_range", 0.02),
+                "gate_lower_bound": linear.get("gate_lower_bound", -5.0),
+                "num_nextn_predict_layers": 0,
+            }
+            given = released | {k: v for k, v in text.items() if k in K3Config.model_fields} | text.get("ninefold", {})
+            given |= {
+                "full_attn_layers": tuple(n - 1 for n in linear["full_attn_layers"]),
+                "linear_head_dim": linear["head_dim"],
+                "short_conv_kernel_size": linear["short_conv_kernel_size"],
+            }
+        except KeyError as error:
+            raise UserError(f"this is no kimi_k3 or kimi_linear configuration: it has no {error}") from None
+        try:
+            return K3Config.model_validate(given)
+        except ValidationError as error:
+            raise UserError(f"the model's configuration: {faults(error)}") from None
 
 
 _PRIVATE = {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from ninefold.core.errors import EngineError, UserError
 from ninefold.core.layout import DocLayout
@@ -76,6 +78,82 @@ def test_names_and_configuration_are_the_public_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_public_configuration_round_trip(name: str) -> None:
     assert K3Config.from_public(json.loads(json.dumps(preset(name).to_public()))) == preset(name)
+
+
+def test_shards_hold_the_same_as_one_file(tmp_path: Path) -> None:
+    model = spread(K3(preset("tiny")))
+    save_model(model, tmp_path, shard_bytes=100_000)
+    shards = sorted(path.name for path in tmp_path.glob("model-*.safetensors"))
+    assert len(shards) > 3
+    assert shards[0] == f"model-00001-of-{len(shards):05}.safetensors"
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    assert set(index["weight_map"].values()) == set(shards)
+    assert index["metadata"]["total_size"] == sum(t.nbytes for t in model.state_dict().values())
+    assert checksum(load_model(tmp_path).state_dict()) == checksum(model.state_dict())
+    (tmp_path / shards[1]).unlink()
+    with pytest.raises(UserError, match=shards[1]):
+        load_model(tmp_path)
+
+
+def released(model: K3, folder: Path) -> None:
+    """The model as Moonshot lays out a release: nested configuration, prefixed names, padded log-scales, a tower beside it."""
+    save_model(model, folder, packed=True)
+    public = json.loads((folder / "config.json").read_text())
+    linear = public["linear_attn_config"] | {"gate_lower_bound": model.config.gate_lower_bound}
+    unknown = ("ninefold", "quantization_aware", "num_nextn_predict_layers")
+    text = {key: value for key, value in public.items() if key not in unknown} | {"linear_attn_config": linear}
+    text["quantization_config"] = {"quant_method": "compressed-tensors"}
+    (folder / "config.json").write_text(json.dumps({"model_type": "kimi_k3", "text_config": text, "vision_config": {}}))
+    tensors = {f"language_model.{name}": tensor for name, tensor in load_file(folder / "model.safetensors").items()}
+    for name, tensor in tensors.items():
+        if name.endswith("A_log"):
+            tensors[name] = torch.cat([tensor, torch.zeros(30)])
+        if "conv1d" in name:
+            tensors[name] = tensor[:, 0].contiguous()
+    save_file(tensors | {"vision_tower.encoder.final_layernorm.weight": torch.ones(3)}, folder / "model.safetensors")
+
+
+def test_a_released_checkpoint_is_read(tmp_path: Path) -> None:
+    config = preset("tiny").model_copy(
+        update={"decay_rank": 16, "num_nextn_predict_layers": 0, "expert_initializer_range": 0.02}
+    )
+    model = spread(K3(config))
+    model.quantize()
+    released(model, tmp_path)
+    again = load_model(tmp_path)
+    assert again.config == config
+    assert again.quantized
+    ids, layout = draw_ids(50), DocLayout.of([20, 30])
+    with torch.no_grad():
+        assert torch.equal(model(ids, layout).final_TD, again(ids, layout).final_TD)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.pop("language_model.lm_head.weight"), r"lacks lm_head\.weight"),
+        (lambda t: t.update({"language_model.stray": torch.ones(1)}), "has the unknown stray"),
+        (lambda t: t.update({"language_model.model.norm.weight": torch.ones(5)}), r"model\.norm\.weight is \(5,\)"),
+        (lambda t: t["language_model.model.layers.0.self_attn.A_log"].fill_(1), "not zero"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_says_where(
+    tmp_path: Path, change: Callable[[dict[str, torch.Tensor]], object], message: str
+) -> None:
+    config = preset("tiny").model_copy(update={"decay_rank": 16, "num_nextn_predict_layers": 0})
+    model = K3(config)
+    model.quantize()
+    released(model, tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    change(tensors)
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match=message):
+        load_model(tmp_path)
+
+
+def test_a_configuration_of_something_else_is_refused() -> None:
+    with pytest.raises(UserError, match="linear_attn_config"):
+        K3Config.from_public({"model_type": "llama"})
 
 
 def test_unknown_preset_and_missing_model_name_what_there_is(tmp_path: Path) -> None:
