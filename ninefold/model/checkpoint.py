@@ -25,6 +25,7 @@ SHARD_BYTES = 4 << 30
 PREFIX = "language_model."
 """Of the text model's names in a released multimodal checkpoint."""
 _VISION = ("vision_tower.", "mm_projector.")
+"""Of what stands beside the text model."""
 _STACKED = re.compile(r"(?P<stem>.*\.experts)\.(?P<matrix>w[123])$")
 _EXPERT = re.compile(r"(?P<stem>.*\.experts)\.(?P<expert>\d+)\.(?P<matrix>w[123])\.(?P<part>weight(_packed|_scale)?)$")
 
@@ -84,14 +85,14 @@ def load_model(folder: Path) -> K3:
 
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:
-    """Public name → tensor; of a multimodal checkpoint the text model's, without their prefix."""
+    """Public name → tensor; the text model's without their prefix in a multimodal checkpoint."""
     files = [WEIGHTS]
     if (folder / INDEX).exists():
         files = sorted(set(json.loads((folder / INDEX).read_text())["weight_map"].values()))
     if absent := [name for name in files if not (folder / name).exists()]:
         raise UserError(f"{folder} holds no whole model: {', '.join(absent)} missing")
     tensors = {name: tensor for file in files for name, tensor in load_file(folder / file).items()}
-    return {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items() if not name.startswith(_VISION)}
+    return {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items()}
 
 
 def _check(state: dict[str, Tensor], model: K3, folder: Path) -> None:
@@ -158,8 +159,10 @@ def _fitted(name: str, tensor: Tensor, config: K3Config) -> Tensor:
 
 
 def _to_public(name: str, config: K3Config) -> str:
-    """The MTP layer stands behind the backbone's layers."""
-    return name.replace("mtp.", f"model.layers.{config.num_hidden_layers}.", 1) if name.startswith("mtp.") else name
+    """The MTP layer stands behind the backbone's layers; beside a tower the text model's names have a prefix."""
+    if name.startswith("mtp."):
+        name = name.replace("mtp.", f"model.layers.{config.num_hidden_layers}.", 1)
+    return PREFIX + name if config.vision and not name.startswith(_VISION) else name
 
 
 def _from_public(name: str, config: K3Config) -> str:

@@ -8,6 +8,7 @@ from pydantic import ValidationError, model_validator
 
 from ninefold.core.config import Config, faults
 from ninefold.core.errors import UserError
+from ninefold.model.vision import VisionConfig
 
 
 class K3Config(Config):
@@ -63,12 +64,17 @@ class K3Config(Config):
     """Routed experts live in the narrow latent; nano models start them larger."""
     gate_lower_bound: float = -5.0
     """g_min: the smallest log-decay of a KDA channel in one token."""
+    vision: VisionConfig | None = None
+    """Tower and projector of a model that reads pictures."""
+    media_placeholder_token_id: int | None = None
+    """The id that stands where a picture's tokens go; with `vision` only."""
 
     @model_validator(mode="after")
     def _consistent(self) -> K3Config:
         assert all(0 <= n < self.num_hidden_layers for n in self.full_attn_layers), "full_attn_layers lie outside the model"
         assert self.num_experts_per_token < self.num_experts, "Top-(k+1) routing needs more experts than num_experts_per_token"
         assert self.num_nextn_predict_layers in (0, 1), "there is at most one MTP layer"
+        assert (self.vision is None) == (self.media_placeholder_token_id is None), "vision goes with media_placeholder_token_id"
         return self
 
     @property
@@ -83,7 +89,10 @@ class K3Config(Config):
         return layer >= self.first_k_dense_replace
 
     def to_public(self) -> dict[str, Any]:
-        """The `config.json` that a public model class reads; `ninefold` holds what it has no name for."""
+        """The `config.json` that a public model class reads; `ninefold` holds what it has no name for.
+
+        A model that reads pictures is `kimi_k3`, whose `text_config` is a `kimi_linear`; one that does not is that alone.
+        """
         own = self.model_dump(mode="json")
         kda = [n + 1 for n in range(self.num_hidden_layers) if not self.is_full_attention(n)]
         linear = {
@@ -106,8 +115,18 @@ class K3Config(Config):
             "routed_scaling_factor": 1.0,
             "num_key_value_heads": self.num_attention_heads,
         }
-        named = {k: v for k, v in own.items() if k not in _PRIVATE}
-        return {**fixed, **named, "linear_attn_config": linear, "ninefold": {k: own[k] for k in sorted(_PRIVATE)}}
+        named = {k: v for k, v in own.items() if k not in _PRIVATE and k not in _OUTSIDE}
+        text = {**fixed, **named, "linear_attn_config": linear, "ninefold": {k: own[k] for k in sorted(_PRIVATE)}}
+        if self.vision is None:
+            return text
+        vision = {**_VISION, **self.vision.model_dump(mode="json"), "text_hidden_size": self.hidden_size}
+        return {
+            "model_type": "kimi_k3",
+            "architectures": ["KimiK3ForConditionalGeneration"],
+            "media_placeholder_token_id": self.media_placeholder_token_id,
+            "text_config": text,
+            "vision_config": vision,
+        }
 
     @staticmethod
     def from_public(public: dict[str, Any]) -> K3Config:
@@ -131,6 +150,9 @@ class K3Config(Config):
                 "linear_head_dim": linear["head_dim"],
                 "short_conv_kernel_size": linear["short_conv_kernel_size"],
             }
+            if "vision_config" in public:
+                tower = {k: v for k, v in public["vision_config"].items() if k in VisionConfig.model_fields}
+                given |= {"vision": tower, "media_placeholder_token_id": public["media_placeholder_token_id"]}
         except KeyError as error:
             raise UserError(f"this is no kimi_k3 or kimi_linear configuration: it has no {error}") from None
         try:
@@ -139,6 +161,22 @@ class K3Config(Config):
             raise UserError(f"the model's configuration: {faults(error)}") from None
 
 
+_OUTSIDE = {"vision", "media_placeholder_token_id"}
+"""What stands beside the text model's configuration."""
+_VISION = {
+    "norm_type": "rmsnorm",
+    "mlp_type": "mlp2",
+    "activation_func": "gelu_pytorch_tanh",
+    "attn_bias": False,
+    "linear_bias": False,
+    "patch_embed_proj_bias": False,
+    "pos_emb_type": "divided_fixed",
+    "pos_emb_interpolation_mode": "bilinear",
+    "merge_type": "sd2_tpool",
+    "video_attn_type": "spatial_temporal",
+    "mm_projector_type": "patchmergerv2",
+    "projector_hidden_act": "gelu",
+}
 _PRIVATE = {
     "decay_rank",
     "expert_initializer_range",

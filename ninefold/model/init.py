@@ -28,12 +28,14 @@ class Init:
 
 
 _RULES = (
-    (r"(norm|layernorm)\.weight$", Init(kind="normal", mean=1.0)),
+    (r"(norm[01]?|layernorm)\.weight$", Init(kind="normal", mean=1.0)),
     (r"res_proj\.weight$|A_log$|e_score_correction_bias$", Init(kind="normal")),
     (r"dt_bias$", Init(kind="decay")),
     (r"conv1d\.weight$", Init(kind="taps", std=CONV_NOISE)),
 )
-_WEIGHT = re.compile(r"(_proj(_with_mqa)?|embed_tokens|lm_head|gate)\.weight$")
+_WEIGHT = re.compile(
+    r"(_proj(_with_mqa)?|embed_tokens|lm_head|gate|pos_emb|patch_embed\.proj|wqkv|wo|fc[01]|mm_projector\.proj\.[02])\.weight$"
+)
 _EXPERT = re.compile(r"experts\.w[123]$")
 
 

@@ -13,6 +13,8 @@ from ninefold.model.config import K3Config
 from ninefold.model.k3 import K3
 
 PARTS = (
+    ("vision tower", r"^vision_tower\."),
+    ("vision projector", r"^mm_projector\."),
     ("embedding", r"embed_tokens\."),
     ("head", r"lm_head\."),
     ("MTP layer", r"mtp\."),
@@ -45,19 +47,21 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """Counted as the report counts: text without the MTP layer; active without the input embedding."""
+    """Counted as the report counts: text without the MTP layer and vision; active without the input embedding."""
 
     parts: dict[str, Part]
     total: int
     active: int
     mtp: int
+    vision: int
+    """The tower, with its position table, without the projector."""
     layers: int
     kda_layers: int
     mla_layers: int
     attnres_sources: int
     """The embedding and each block."""
     bytes_bf16: int
-    """All weights in bf16, the MTP layer too."""
+    """All weights in bf16, MTP layer and vision too."""
     bytes_released: int
     """Routed experts in MXFP4, all else in bf16."""
     kv_bytes_per_token: int
@@ -86,14 +90,14 @@ def count(model: K3) -> Inspection:
     totals: Counter[str] = Counter()
     for name, parameter in model.named_parameters():
         totals[part_of(name, config)] += parameter.numel()
-    idle = {"embedding", "MTP layer"}
+    apart = {"vision tower", "vision projector", "MTP layer"}
+    idle = {"embedding", *apart}
     share = {"routed experts": (config.num_experts_per_token, config.num_experts)}
     parts: dict[str, Part] = {}
     for name, _ in PARTS:
         used, of = share.get(name, (1, 1))
         if totals[name]:
             parts[name] = Part(total=totals[name], active=0 if name in idle else totals[name] * used // of)
-    mtp = totals["MTP layer"]
     mla = len(config.full_attn_layers)
     kda = config.num_hidden_layers - mla
     heads, width = config.num_attention_heads, config.linear_head_dim
@@ -104,9 +108,10 @@ def count(model: K3) -> Inspection:
     taps = (config.short_conv_kernel_size - 1) * 3 * heads * width
     return Inspection(
         parts=parts,
-        total=everything - mtp,
+        total=everything - sum(totals[name] for name in apart),
         active=active,
-        mtp=mtp,
+        mtp=totals["MTP layer"],
+        vision=totals["vision tower"],
         layers=config.num_hidden_layers,
         kda_layers=kda,
         mla_layers=mla,

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
 from ninefold.model.attnres import Query, ResidualStream, Site
 from ninefold.model.config import K3Config
@@ -23,6 +24,7 @@ from ninefold.model.moe import LatentMoE
 from ninefold.model.mtp import MTP
 from ninefold.model.norm import RMSNorm, rms_norm
 from ninefold.model.routing import Reduce, RoutingCounts, rebalance
+from ninefold.model.vision import Grid, MoonViT, Projector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,14 @@ class FusedK3:
 
     def run(self, ids_N: Tensor, attend: Attend) -> Hidden:
         """The residual stream around whichever form of attention is asked for; all else works token by token."""
-        stream = ResidualStream(F.embedding(ids_N, self.embedding_VD), self.eps)
+        return self.run_embedded(self.embed(ids_N), attend)
+
+    def embed(self, ids_N: Tensor) -> Tensor:
+        return F.embedding(ids_N, self.embedding_VD)
+
+    def run_embedded(self, x_ND: Tensor, attend: Attend) -> Hidden:
+        """`run` from input embeddings, some of which may be a picture's."""
+        stream = ResidualStream(x_ND, self.eps)
         for n, layer in enumerate(self.layers):
             if n and n % self.block_size == 0:
                 stream.close_block()
@@ -66,15 +75,15 @@ class FusedK3:
         outputs = stream.outputs()
         return Hidden(final_TD=final_ND, features=(outputs[0], outputs[(len(outputs) - 1) // 2], final_ND))
 
-    def packed(self, ids_T: Tensor, layout: DocLayout) -> Hidden:
-        """Whole documents; none sees another."""
+    def packed(self, x_TD: Tensor, layout: DocLayout) -> Hidden:
+        """Whole documents from their input embeddings; none sees another."""
 
         def attend(_: int, attention: FusedKDA | FusedMLA, x_TD: Tensor) -> Tensor:
             if isinstance(attention, FusedMLA):
                 return attention.packed(x_TD, layout)
             return attention.packed(x_TD, layout)[0]
 
-        return self.run(ids_T, attend)
+        return self.run_embedded(x_TD, attend)
 
 
 class Backbone(nn.Module):
@@ -97,6 +106,8 @@ class K3(nn.Module):
         self.model = Backbone(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.mtp = MTP(config) if config.num_nextn_predict_layers else None
+        self.vision_tower = MoonViT(config.vision) if config.vision else None
+        self.mm_projector = Projector(config.vision, config.hidden_size) if config.vision else None
         if not self.lm_head.weight.is_meta:
             initialise(self, config, seed)
 
@@ -113,10 +124,25 @@ class K3(nn.Module):
             eps=self.config.rms_norm_eps,
         )
 
-    def forward(self, ids_T: Tensor, layout: DocLayout) -> Hidden:
-        """Hidden states of packed documents; none sees another."""
+    def forward(self, ids_T: Tensor, layout: DocLayout, pictures_MD: Tensor | None = None) -> Hidden:
+        """Hidden states of packed documents; none sees another. `pictures_MD` replaces the placeholder ids, in order."""
         assert ids_T.shape == (layout.tokens,), f"{tuple(ids_T.shape)} ids for a layout of {layout.tokens} tokens"
-        return self.fused().packed(ids_T, layout)
+        fused = self.fused()
+        x_TD = fused.embed(ids_T)
+        return fused.packed(x_TD if pictures_MD is None else self.placed(x_TD, ids_T, pictures_MD), layout)
+
+    def pictures(self, pixels_PCSS: Tensor, grids: Sequence[Grid]) -> Tensor:
+        """[M, D] input embeddings of clips, end to end: `config.vision.tokens(grid)` of each."""
+        assert self.vision_tower is not None, "this model reads no pictures"
+        assert self.mm_projector is not None
+        return self.mm_projector(self.vision_tower(pixels_PCSS, grids))
+
+    def placed(self, x_TD: Tensor, ids_T: Tensor, pictures_MD: Tensor) -> Tensor:
+        """The embeddings with a picture's in each placeholder's place. Raises UserError where the counts differ."""
+        place_T = ids_T == self.config.media_placeholder_token_id
+        if int(place_T.sum()) != len(pictures_MD):
+            raise UserError(f"{int(place_T.sum())} placeholder ids for {len(pictures_MD)} tokens of pictures")
+        return x_TD.index_put((place_T.nonzero()[:, 0],), pictures_MD.to(x_TD.dtype))
 
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """[N, V]"""

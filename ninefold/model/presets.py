@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ninefold.core.errors import UserError
 from ninefold.model.config import K3Config
+from ninefold.model.vision import VisionConfig
 
 
 def _small(vocab_size: int, *, width: int, layers: int, heads: int, head: int, latent: int, expert: int) -> K3Config:
@@ -79,6 +80,8 @@ def k3(vocab_size: int = 163_840) -> K3Config:
         num_shared_experts=2,
         shared_intermediate_size=3072,
         attn_res_block_size=12,
+        vision=VisionConfig(),
+        media_placeholder_token_id=vocab_size - 1,
     )
 
 

@@ -19,6 +19,7 @@ from ninefold.model.k3 import K3
 from ninefold.model.presets import PRESETS, preset
 from ninefold.model.weights import Weights, checksum
 from tests.model.test_k3 import draw_ids, spread
+from tests.model.test_vision import SMALL
 
 
 def test_round_trip_is_bit_exact(tmp_path: Path) -> None:
@@ -95,37 +96,50 @@ def test_shards_hold_the_same_as_one_file(tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
-def released(model: K3, folder: Path) -> None:
-    """The model as Moonshot lays out a release: nested configuration, prefixed names, padded log-scales, a tower beside it."""
+SEEING = preset("tiny").model_copy(
+    update={
+        "decay_rank": 16,
+        "num_nextn_predict_layers": 0,
+        "expert_initializer_range": 0.02,
+        "vision": SMALL,
+        "media_placeholder_token_id": 7,
+    }
+)
+
+
+def released(folder: Path) -> K3:
+    """A model laid out as Moonshot releases one: nested configuration, padded log-scales, flat taps, nothing of ours."""
+    model = spread(K3(SEEING))
+    model.quantize()
     save_model(model, folder, packed=True)
     public = json.loads((folder / "config.json").read_text())
-    linear = public["linear_attn_config"] | {"gate_lower_bound": model.config.gate_lower_bound}
-    unknown = ("ninefold", "quantization_aware", "num_nextn_predict_layers")
-    text = {key: value for key, value in public.items() if key not in unknown} | {"linear_attn_config": linear}
+    text = public["text_config"]
+    del text["ninefold"], text["num_nextn_predict_layers"], public["quantization_aware"]
+    text["linear_attn_config"]["gate_lower_bound"] = SEEING.gate_lower_bound
     text["quantization_config"] = {"quant_method": "compressed-tensors"}
-    (folder / "config.json").write_text(json.dumps({"model_type": "kimi_k3", "text_config": text, "vision_config": {}}))
-    tensors = {f"language_model.{name}": tensor for name, tensor in load_file(folder / "model.safetensors").items()}
+    (folder / "config.json").write_text(json.dumps(public))
+    tensors = load_file(folder / "model.safetensors")
     for name, tensor in tensors.items():
         if name.endswith("A_log"):
             tensors[name] = torch.cat([tensor, torch.zeros(30)])
         if "conv1d" in name:
             tensors[name] = tensor[:, 0].contiguous()
-    save_file(tensors | {"vision_tower.encoder.final_layernorm.weight": torch.ones(3)}, folder / "model.safetensors")
+    save_file(tensors, folder / "model.safetensors")
+    return model
 
 
 def test_a_released_checkpoint_is_read(tmp_path: Path) -> None:
-    config = preset("tiny").model_copy(
-        update={"decay_rank": 16, "num_nextn_predict_layers": 0, "expert_initializer_range": 0.02}
-    )
-    model = spread(K3(config))
-    model.quantize()
-    released(model, tmp_path)
+    model = released(tmp_path)
     again = load_model(tmp_path)
-    assert again.config == config
+    assert again.config == SEEING
     assert again.quantized
     ids, layout = draw_ids(50), DocLayout.of([20, 30])
+    ids[ids == 7] = 8
+    ids[3:5] = 7
+    pixels = torch.randn(8, 3, 3, 3, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        assert torch.equal(model(ids, layout).final_TD, again(ids, layout).final_TD)
+        seen = [m(ids, layout, m.pictures(pixels, [(1, 2, 4)])).final_TD for m in (model, again)]
+    assert torch.equal(*seen)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +154,7 @@ def test_a_released_checkpoint_is_read(tmp_path: Path) -> None:
 def test_a_checkpoint_that_does_not_fit_says_where(
     tmp_path: Path, change: Callable[[dict[str, torch.Tensor]], object], message: str
 ) -> None:
-    config = preset("tiny").model_copy(update={"decay_rank": 16, "num_nextn_predict_layers": 0})
-    model = K3(config)
-    model.quantize()
-    released(model, tmp_path)
+    released(tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
     change(tensors)
     save_file(tensors, tmp_path / "model.safetensors")

@@ -18,6 +18,7 @@ def test_full_scale_counts_as_published() -> None:
     assert round((found.total + found.mtp) / 1e9, 1) == 2809.6
     assert round(found.active / 1e9, 2) == 104.19
     assert (found.layers, found.kda_layers, found.mla_layers, found.attnres_sources) == (93, 69, 24, 9)
+    assert found.vision / 401.16e6 == pytest.approx(1, abs=1e-3)
     assert found.kv_bytes_per_token == 24 * 576 * 2
 
 

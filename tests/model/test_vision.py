@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from ninefold.core.errors import UserError
-from ninefold.model.vision import Encoder, Grid, MoonViT, Positions, Projector, VisionConfig, rotations
+from ninefold.core.layout import DocLayout
+from ninefold.learn.optim.assign import assign, k3_rules
+from ninefold.model.init import audit
+from ninefold.model.k3 import K3
+from ninefold.model.presets import preset
+from ninefold.model.vision import Encoder, Grid, MoonViT, Positions, Projector, VisionBlock, VisionConfig, rotations
+from tests.model.test_k3 import spread
 
 SMALL = VisionConfig(
     patch_size=3,
@@ -84,6 +90,7 @@ def naive(model: MoonViT, clip: Tensor, grid: Grid) -> Tensor:
             x = x + torch.tensor([*map(math.sin, angles), *map(math.cos, angles)], dtype=torch.float64)
         xs.append(x)
     for block in model.encoder.blocks:
+        assert isinstance(block, VisionBlock)
         width = config.qkv_hidden_size // config.vt_num_attention_heads
         projected = [(block.wqkv.weight @ norm(x, block.norm0.weight)).view(3, -1, width) for x in xs]
         mixed: list[Tensor] = []
@@ -188,3 +195,47 @@ def test_extreme_pixels_stay_finite() -> None:
         assert torch.isfinite(out).all()
         assert x.grad is not None
         assert torch.isfinite(x.grad).all()
+
+
+def seeing(seed: int = 0) -> K3:
+    config = preset("tiny").model_copy(update={"vision": SMALL, "media_placeholder_token_id": 7})
+    return spread(K3(config, seed=seed))
+
+
+def test_a_picture_stands_where_its_placeholders_are() -> None:
+    """Tokens before it do not know it, those of its document behind it do, another document never; the tower gets gradients."""
+    model = seeing()
+    ids, layout = torch.tensor([3, 4, 7, 7, 5, 6, 8, 9]), DocLayout.of([6, 2])
+    batch = pixels([(1, 2, 4)]).float()
+    one = model(ids, layout, model.pictures(batch, [(1, 2, 4)])).final_TD
+    other = model(ids, layout, model.pictures(batch.flip(0), [(1, 2, 4)])).final_TD
+    changed = (one != other).any(-1)
+    assert changed.tolist() == [False, False, True, True, True, True, False, False]
+    one[4].sum().backward()
+    for name, parameter in model.named_parameters():
+        if name.startswith(("vision_tower.", "mm_projector.")):
+            assert parameter.grad is not None, name
+            assert parameter.grad.abs().max() > 0, name
+
+
+def test_without_pictures_a_seeing_model_computes_as_a_blind_one() -> None:
+    model, blind = seeing(), spread(K3(preset("tiny"), seed=0))
+    ids, layout = torch.tensor([3, 4, 5, 6]), DocLayout.of([4])
+    blind.load_state_dict({name: t for name, t in model.state_dict().items() if name in blind.state_dict()})
+    assert torch.equal(model(ids, layout).final_TD, blind(ids, layout).final_TD)
+
+
+def test_placeholders_and_pictures_must_agree() -> None:
+    model = seeing()
+    merged = model.pictures(pixels([(1, 2, 4)]).float(), [(1, 2, 4)])
+    with pytest.raises(UserError, match="1 placeholder ids for 2 tokens"):
+        model(torch.tensor([3, 7, 4]), DocLayout.of([3]), merged)
+
+
+def test_a_seeing_model_begins_as_declared_and_has_an_optimiser() -> None:
+    model = K3(preset("tiny").model_copy(update={"vision": SMALL, "media_placeholder_token_id": 7}), seed=4)
+    audit(model, model.config)
+    rules = {a.name: a.rule for a in assign(model.named_parameters(), k3_rules(model.config))}
+    assert rules["vision_tower.encoder.blocks.0.wqkv.weight"].heads == 3 * SMALL.vt_num_attention_heads
+    assert rules["vision_tower.patch_embed.pos_emb.weight"].optimizer == "adamw"
+    assert rules["mm_projector.proj.2.weight"].optimizer == "muon"

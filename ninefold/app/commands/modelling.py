@@ -39,7 +39,7 @@ def inspect(
     for name, part in found.parts.items():
         table.add_row(name, count(part.total), count(part.active) if part.active else "")
     table.add_section()
-    table.add_row("text, without the MTP layer", count(found.total), count(found.active))
+    table.add_row("text, without MTP layer and vision", count(found.total), count(found.active))
     out().print(table)
     facts = {
         "layers": f"{found.layers}: {found.kda_layers} KDA, {found.mla_layers} Gated MLA",

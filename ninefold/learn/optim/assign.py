@@ -40,12 +40,18 @@ class Assigned:
 def k3_rules(config: K3Config) -> tuple[Rule, ...]:
     """The rules of a K3 model; the first that matches holds.
 
-    Q, K, V and the output gate are split by heads, so that no head's scale sets another's step (report, Per-Head Muon, names
-    Q, K, V; the gate is split alike [ours]). MLA's `kv_b_proj` holds K and V of each head: each is a matrix. Stacked experts
-    are a matrix each. Embeddings, head, router, norms, biases, convolutions, AttnRes queries and scalars: AdamW.
+    Q, K, V and the output gate are split by heads, so that no head's scale sets another's step (report, Per-Head Muon,
+    names Q, K, V; the gate is split alike [ours]). MLA's `kv_b_proj` holds K and V of each head: each is a matrix. Stacked
+    experts are a matrix each; so are Q, K and V of each head of the vision tower. Embeddings, head, router, norms, biases,
+    convolutions, AttnRes queries and scalars: AdamW.
     """
     heads = config.num_attention_heads
+    vision = config.vision.vt_num_attention_heads if config.vision else 1
     return (
+        Rule(pattern=r"(pos_emb|patch_embed\.proj)\.weight$", optimizer="adamw"),
+        Rule(pattern=r"\.norm[01]\.weight$", optimizer="adamw", decay=False),
+        Rule(pattern=r"\.wqkv\.weight$", optimizer="muon", heads=3 * vision),
+        Rule(pattern=r"\.(wo|fc[01])\.weight$|^mm_projector\.proj", optimizer="muon"),
         Rule(pattern=r"(embed_tokens|lm_head|gate)\.weight$", optimizer="adamw"),
         Rule(pattern=r"(norm|_norm|conv1d)\.weight$|_res_proj|\.(A_log|dt_bias|bias)$", optimizer="adamw", decay=False),
         Rule(
