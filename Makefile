@@ -12,7 +12,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 8589934592
 export MALLOC_TRIM_THRESHOLD_ ?= 8589934592
 export MALLOC_TOP_PAD_ ?= 268435456
 
-.PHONY: setup demo wide test test-full lint system build clean
+.PHONY: setup demo wide test test-full referees lint system build clean
 
 setup: $(VENV)/.ready
 
@@ -40,6 +40,10 @@ test: lint
 
 test-full: lint
 	@$(BIN)/python -m pytest -n 2
+
+# Programs that benches measure us against; nothing of ours imports them.
+referees: setup
+	@$(PIP) install -q --target runs/referees transformers==5.24.0
 
 system:
 	@command -v cc >/dev/null && $(PYTHON) -c 'import ensurepip' 2>/dev/null || \
