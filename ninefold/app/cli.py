@@ -35,6 +35,7 @@ for command in (
     looking.show,
     running.evaluate,
     running.stage,
+    modelling.export,
 ):
     app.command()(command)
 app.command("set")(running.set_)

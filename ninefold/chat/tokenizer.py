@@ -88,6 +88,18 @@ class Tokenizer:
         record = {"format": FORMAT, "control": self.control, "offset": self._offset, "core": json.loads(self._core.to_str())}
         write_atomic(path, json.dumps(record, ensure_ascii=False))
 
+    def to_hf(self) -> dict[str, Any]:
+        """A Hugging Face `tokenizer.json` with the same ids, whose control tokens are special and read from text."""
+        record: dict[str, Any] = json.loads(self._core.to_str())
+        if self._offset:
+            vocabulary = {token: i + self._offset for token, i in record["model"]["vocab"].items()}
+            plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+            control = [{"id": i, "content": name, **plain, "special": True} for name, i in self.control.items()]
+            record["model"]["vocab"] = self.control | vocabulary
+            phrases = [token | {"id": token["id"] + self._offset} for token in record["added_tokens"]]
+            record["added_tokens"] = control + phrases
+        return record
+
     @staticmethod
     def load(path: Path) -> Tokenizer:
         """What `save` wrote. Raises UserError for anything else."""

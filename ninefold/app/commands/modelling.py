@@ -1,4 +1,4 @@
-"""`model inspect`: what a model holds and costs."""
+"""`model inspect` and `export`: what a model holds and costs, and a folder of it for other programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.table import Table as RichTable
 
-from ninefold.app.console import AsJson, Commands, out, print_json
+from ninefold.app.console import AsJson, Commands, RunName, out, print_json
+from ninefold.app.runs import open_run
 
 model = typer.Typer(cls=Commands, no_args_is_help=True, help="Look at models.")
 
@@ -50,6 +51,21 @@ def inspect(
     }
     for name, fact in facts.items():
         out().print(f"{name + ':':<9}{fact}", soft_wrap=True)
+
+
+def export(
+    run: RunName,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    stage: Annotated[
+        str, typer.Option("--stage", help="Whose model: mopd, sft, rl/coding/low, …; the final one if absent.")
+    ] = "",
+    packed: Annotated[bool, typer.Option("--packed", help="Routed experts in MXFP4; computes the same.")] = False,
+) -> None:
+    """Write a run's model as a Hugging Face folder: weights, tokenizer, chat template, model card."""
+    from ninefold.app.export import export as write
+
+    write(open_run(run), folder, stage=stage, packed=packed)
+    typer.echo(folder)
 
 
 def count(n: int) -> str:
