@@ -12,7 +12,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 8589934592
 export MALLOC_TRIM_THRESHOLD_ ?= 8589934592
 export MALLOC_TOP_PAD_ ?= 268435456
 
-.PHONY: setup demo wide test test-full referees lint system build clean
+.PHONY: setup demo wide test test-full test-referees referees lint system build clean
 
 setup: $(VENV)/.ready
 
@@ -36,10 +36,13 @@ lint: setup
 	@$(BIN)/lint-imports
 
 test: lint
-	@$(BIN)/python -m pytest -n 2 -m "not full"
+	@$(BIN)/python -m pytest -n 2 -m "not full and not referee"
 
 test-full: lint
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 -m "not referee"
+
+test-referees: referees
+	@$(BIN)/python -m pytest -m referee
 
 # Programs that benches measure us against; nothing of ours imports them.
 referees: setup

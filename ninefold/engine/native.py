@@ -1,4 +1,4 @@
-"""Native engine for K3: continuous batching in lockstep over cached sessions (spec 07, spec 12).
+"""Native engine for K3, Llama and Qwen2: continuous batching in lockstep over cached sessions (spec 07, spec 12).
 
 A prompt is taken in once for all requests that share it; a request that continues its session brings only its new tokens,
 which ride along in the lockstep batch while other rows sample.
@@ -22,6 +22,7 @@ from ninefold.engine.rows import RowTable
 from ninefold.engine.sampling import choose, logprob_of, uniforms
 from ninefold.model.decode import Cache, Decoder, Rows
 from ninefold.model.k3 import K3
+from ninefold.model.llama import Llama, LlamaDecoder
 from ninefold.model.weights import Weights
 
 
@@ -37,9 +38,11 @@ class NativeConfig(Config):
 
 
 class NativeEngine:
-    """`core.protocols.Engine` over a K3 model's weights; speculative decoding lives in `engine.speculative`."""
+    """`core.protocols.Engine` over a model's weights; speculative decoding lives in `engine.speculative`."""
 
-    def __init__(self, model: K3, *, stop_ids: Sequence[int], config: NativeConfig | None = None, version: int = 0) -> None:
+    def __init__(
+        self, model: K3 | Llama, *, stop_ids: Sequence[int], config: NativeConfig | None = None, version: int = 0
+    ) -> None:
         """`model` gives shape, quantisation and first weights, which are copied. A sampled stop id ends a request."""
         self.config = config or NativeConfig()
         self._stops = np.zeros(model.config.vocab_size, np.bool_)
@@ -51,9 +54,9 @@ class NativeEngine:
         self._cache = self._new_cache(model)
         self._adopt(Weights.of(model), version)
 
-    def _new_cache(self, model: K3) -> Cache:
+    def _new_cache(self, model: K3 | Llama) -> Cache:
         """Rows for sessions, then rows for shared prompts."""
-        return Decoder(model).new_cache(self.config.rows + self.config.prompts, self.config.capacity)
+        return decoder_of(model).new_cache(self.config.rows + self.config.prompts, self.config.capacity)
 
     @property
     def policy_version(self) -> int:
@@ -96,7 +99,7 @@ class NativeEngine:
 
     def _adopt(self, weights: Weights, version: int) -> None:
         weights.load_into(self._model)
-        self._decoder = Decoder(self._model)
+        self._decoder = decoder_of(self._model)
         self._version = version
         self._table = RowTable(self.config.rows, self.config.capacity)
         self._prompts: OrderedDict[bytes, int] = OrderedDict()
@@ -239,3 +242,8 @@ class NativeEngine:
     def _flush(self) -> list[Completion]:
         done, self._done = self._done, []
         return done
+
+
+def decoder_of(model: K3 | Llama) -> Decoder | LlamaDecoder:
+    """A snapshot of the model's weights that decodes from caches."""
+    return Decoder(model) if isinstance(model, K3) else LlamaDecoder(model)

@@ -20,9 +20,10 @@ from torch import Tensor
 from ninefold.core.layout import DocLayout
 from ninefold.engine.native import NativeConfig, NativeEngine
 from ninefold.engine.sampling import draw, probabilities, uniforms
-from ninefold.model.decode import Cache, Rows, step_mask
+from ninefold.model.decode import Cache, Decoder, Rows, step_mask
 from ninefold.model.draft import Draft, FusedDraft
 from ninefold.model.k3 import K3, Hidden
+from ninefold.model.llama import Llama
 
 _PROPOSE, _ACCEPT = np.uint64(0x632BE59BD9B4E019), np.uint64(0xD6E8FEB86659FD93)
 """Set apart a request's noise for proposals and for accepting them."""
@@ -56,8 +57,9 @@ class SpeculativeEngine(NativeEngine):
         """Number under which the draft's own memory stands in the cache."""
         super().__init__(model, stop_ids=stop_ids, config=config or SpeculativeConfig(), version=version)
 
-    def _new_cache(self, model: K3) -> Cache:
+    def _new_cache(self, model: K3 | Llama) -> Cache:
         """With the draft's entries, and the fused feature of each row's last token, which waits for the token after it."""
+        assert isinstance(model, K3)
         cache, c = super()._new_cache(model), model.config
         width = c.kv_lora_rank + c.qk_rope_head_dim
         entries = torch.zeros(cache.rows, self.config.capacity + self._proposals, width)
@@ -110,6 +112,7 @@ class SpeculativeEngine(NativeEngine):
         spans = [np.concatenate([last[r : r + 1], proposed_BN[r, : counts[r]]]) for r in rows]
         layout, ids_T = DocLayout.of([len(span) for span in spans]), torch.from_numpy(np.concatenate(spans))
         starts = self._cache.lengths[rows].copy()
+        assert isinstance(self._decoder, Decoder)
         trial = self._decoder.attempt(ids_T, layout, self._cache, rows)
         new = self._accept(rows, counts, proposed_BN, q_BNV, trial.hidden.final_TD, layout)
         trial.keep(new)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save
-from torch import Tensor
+from torch import Tensor, nn
 
 from ninefold.core.errors import UserError
 from ninefold.core.store import write_atomic, write_json
@@ -77,14 +77,14 @@ def load_model(folder: Path) -> K3:
     public = _read_public(folder)
     config = K3Config.from_public(public)
     model = K3(config)
-    state = _stacked(_read_tensors(folder), config)
-    _check(state, model, folder)
+    state = _stacked(read_tensors(folder), config)
+    check_tensors(state, model, folder)
     model.load_state_dict(state)
     model.quantize(public.get("quantization_aware", "quantization_config" in public.get("text_config", public)))
     return model
 
 
-def _read_tensors(folder: Path) -> dict[str, Tensor]:
+def read_tensors(folder: Path) -> dict[str, Tensor]:
     """Public name → tensor; the text model's without their prefix in a multimodal checkpoint."""
     files = [WEIGHTS]
     if (folder / INDEX).exists():
@@ -95,7 +95,8 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
     return {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items()}
 
 
-def _check(state: dict[str, Tensor], model: K3, folder: Path) -> None:
+def check_tensors(state: Mapping[str, Tensor], model: nn.Module, folder: Path) -> None:
+    """Raise UserError that names a tensor which the model lacks, does not know, or has in another shape."""
     expected = model.state_dict()
     for told, names in (("lacks", expected.keys() - state.keys()), ("has the unknown", state.keys() - expected.keys())):
         if names:

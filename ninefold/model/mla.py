@@ -56,11 +56,11 @@ class FusedMLA:
         """[T, D] of whole documents."""
         q_THQ, entry_TC, gate = self._project(x_TD)
         k_THQ, v_THV = self._expand(entry_TC)
-        q_DHSQ, k_DHSQ, v_DHSV = (_pad(t, layout) for t in (q_THQ, k_THQ, v_THV))
+        q_DHSQ, k_DHSQ, v_DHSV = (pad(t, layout) for t in (q_THQ, k_THQ, v_THV))
         if self.record is not None:
             self.record(q_DHSQ, k_DHSQ, self.scale)
         o_DHSV = F.scaled_dot_product_attention(q_DHSQ, k_DHSQ, v_DHSV, is_causal=True, scale=self.scale)
-        return self._output(_unpad(o_DHSV, layout), gate)
+        return self._output(unpad(o_DHSV, layout), gate)
 
     def branched(self, x_TD: Tensor, layout: DocLayout, earlier: Sequence[KeyValue]) -> tuple[Tensor, KeyValue]:
         """[T, D] of a draft's step: row t attends to the first step's rows up to t, and to row t of every later step.
@@ -69,14 +69,14 @@ class FusedMLA:
         """
         q_THQ, entry_TC, gate = self._project(x_TD)
         steps = [*earlier, self._expand(entry_TC)]
-        (k_DHSQ, v_DHSV), q_DHSQ = (_pad(t, layout) for t in steps[0]), _pad(q_THQ, layout)
+        (k_DHSQ, v_DHSV), q_DHSQ = (pad(t, layout) for t in steps[0]), pad(q_THQ, layout)
         past_DHSS = (q_DHSQ @ k_DHSQ.transpose(-1, -2)) * self.scale
         future_SS = torch.ones(past_DHSS.shape[-2:], dtype=torch.bool, device=x_TD.device).triu(1)
-        past_THS = _unpad(past_DHSS.masked_fill(future_SS, float("-inf")), layout)
+        past_THS = unpad(past_DHSS.masked_fill(future_SS, float("-inf")), layout)
         own_TH1 = [(q_THQ * k_THQ).sum(-1, keepdim=True) * self.scale for k_THQ, _ in steps[1:]]
         weights_THX = torch.softmax(torch.cat([past_THS, *own_TH1], -1), -1)
         past_THS, own_THX = weights_THX.split((past_THS.shape[-1], len(own_TH1)), -1)
-        o_THV = _unpad(_pad(past_THS, layout) @ v_DHSV, layout)
+        o_THV = unpad(pad(past_THS, layout) @ v_DHSV, layout)
         for n, (_, v_THV) in enumerate(steps[1:]):
             o_THV = o_THV + own_THX[..., n : n + 1] * v_THV
         return self._output(o_THV, gate), steps[-1]
@@ -88,12 +88,12 @@ class FusedMLA:
         cache_BSC[rows_D[document_T], starts_D[document_T] + position_T] = entry_TC
         longest = int((starts_D + torch.from_numpy(layout.lengths)).max())
         k_DSHQ, v_DSHV = self._expand(cache_BSC[rows_D, :longest])
-        q_DHXQ = _pad(q_THQ, layout)
+        q_DHXQ = pad(q_THQ, layout)
         place_DX = starts_D[:, None] + torch.arange(q_DHXQ.shape[2])
         visible = (torch.arange(longest) <= place_DX[:, :, None])[:, None]
         k_DHSQ, v_DHSV = k_DSHQ.transpose(1, 2), v_DSHV.transpose(1, 2)
         o_DHXV = F.scaled_dot_product_attention(q_DHXQ, k_DHSQ, v_DHSV, attn_mask=visible, scale=self.scale)
-        return self._output(_unpad(o_DHXV, layout), gate)
+        return self._output(unpad(o_DHXV, layout), gate)
 
     def step(self, x_BD: Tensor, cache_BSC: Tensor, position_B: Tensor, hidden_BS: Tensor) -> Tensor:
         """One token of each row, in the absorbed form; its cache entry is written at `position_B`.
@@ -150,7 +150,7 @@ class FusedMLA:
         return product(torch.sigmoid(gate) * o_NHV.flatten(-2), self.output)
 
 
-def _pad(x_THX: Tensor, layout: DocLayout) -> Tensor:
+def pad(x_THX: Tensor, layout: DocLayout) -> Tensor:
     """[D, H, longest, X] with zeros after each document's end."""
     longest = int(layout.lengths.max())
     if layout.tokens < layout.documents * longest:
@@ -159,7 +159,7 @@ def _pad(x_THX: Tensor, layout: DocLayout) -> Tensor:
     return x_THX.unflatten(0, (layout.documents, longest)).transpose(1, 2)
 
 
-def _unpad(x_DHSX: Tensor, layout: DocLayout) -> Tensor:
+def unpad(x_DHSX: Tensor, layout: DocLayout) -> Tensor:
     flat = x_DHSX.transpose(1, 2).flatten(0, 1)
     return flat if len(flat) == layout.tokens else flat[torch.from_numpy(layout.padded)]
 
