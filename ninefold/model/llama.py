@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,19 @@ from ninefold.core.config import Config, faults
 from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
 from ninefold.model.checkpoint import CONFIG, check_tensors, read_tensors
-from ninefold.model.decode import Cache, Rows, step_mask
+from ninefold.model.decode import Cache, Rows
 from ninefold.model.k3 import Hidden
 from ninefold.model.mla import pad, unpad
 from ninefold.model.norm import RMSNorm, rms_norm
+from ninefold.model.ops.gqa import LlamaWeights, Turn, entry, gqa_step, keys_values, llama_step, mixed, rotate, split, swiglu
 
 FAMILIES = ("llama", "qwen2")
+FEW = 64
+"""Rows up to which one kernel for the whole step beats products by BLAS."""
+TABLE = 256
+"""Places whose angles are made at once."""
+Attend = Callable[[int, Tensor, Turn], Tensor]
+"""(layer number, queries, keys and values [N, X], angles) → mixed values [N, H·Q]."""
 
 
 class LlamaConfig(Config):
@@ -78,17 +86,11 @@ class LlamaConfig(Config):
             raise UserError(f"{CONFIG}: {faults(error)}") from None
 
 
-def rotations(places_N: Tensor, width: int, theta: float) -> tuple[Tensor, Tensor]:
+def rotations(places_N: Tensor, width: int, theta: float) -> Turn:
     """Cosines and sines [N, Q / 2] of a head's channel pairs (c, c + Q / 2) at these places."""
     rate = theta ** -(torch.arange(0, width, 2, dtype=torch.float32, device=places_N.device) / width)
     angle = places_N[:, None].float() * rate
     return angle.cos(), angle.sin()
-
-
-def rotate(x_NHQ: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    cos, sin = (part[:, None].to(x_NHQ.dtype) for part in turn)
-    a, b = x_NHQ.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +105,14 @@ class FusedBlock:
     gate_up: Tensor
     down: Tensor
 
+    def rows(self) -> tuple[Tensor | None, ...]:
+        """What `LlamaWeights` holds of a layer."""
+        products = (self.qkv, self.output, self.gate_up, self.down)
+        qkv, output, gate_up, down = (weight.T.contiguous() for weight in products)
+        return self.attention_norm_D, qkv, self.bias, output, self.mlp_norm_D, gate_up, down
+
     def mlp(self, x_ND: Tensor) -> Tensor:
-        gate, up = F.linear(x_ND, self.gate_up).chunk(2, -1)
-        return F.linear(F.silu(gate) * up, self.down)
+        return F.linear(swiglu(F.linear(x_ND, self.gate_up)), self.down)
 
 
 class Attention(nn.Module):
@@ -178,11 +185,10 @@ class Llama(nn.Module):
         x_TD = self.model.embed_tokens(ids_T)
         outputs: list[Tensor] = []
         for block in self.blocks():
-            q_THQ, k_TGQ, v_TGQ = split(F.linear(normed(x_TD, block.attention_norm_D, config), block.qkv, block.bias), config)
-            heads = (rotate(q_THQ, turn), rotate(k_TGQ, turn), v_TGQ)
-            q, k, v = (pad(part, layout) for part in heads)
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1])
-            x_TD = x_TD + F.linear(unpad(mixed, layout).flatten(1), block.output)
+            qkv_TX = F.linear(normed(x_TD, block.attention_norm_D, config), block.qkv, block.bias)
+            q_THQ, k_TGQ, v_TGQ = split(qkv_TX, config.num_attention_heads, config.num_key_value_heads)
+            q, k, v = (pad(part, layout) for part in (rotate(q_THQ, turn), rotate(k_TGQ, turn), v_TGQ))
+            x_TD = x_TD + F.linear(unpad(mixed(q, k, v, None), layout).flatten(1), block.output)
             x_TD = x_TD + block.mlp(normed(x_TD, block.mlp_norm_D, config))
             outputs.append(x_TD)
         final_TD = normed(x_TD, self.model.norm.weight, config)
@@ -195,13 +201,6 @@ class Llama(nn.Module):
 
 def normed(x_ND: Tensor, weight_D: Tensor, config: LlamaConfig) -> Tensor:
     return rms_norm(x_ND, weight_D, config.rms_norm_eps)
-
-
-def split(qkv_NX: Tensor, config: LlamaConfig) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries [N, H, Q], keys and values [N, G, Q]."""
-    heads, shared = config.num_attention_heads, config.num_key_value_heads
-    q, k, v = qkv_NX.unflatten(-1, (-1, config.head_dim)).split((heads, shared, shared), -2)
-    return q, k, v
 
 
 def load_llama(folder: Path) -> Llama:
@@ -222,12 +221,16 @@ class LlamaDecoder:
 
     def __init__(self, model: Llama) -> None:
         self.config = model.config
+        self._heads, self._shared = model.config.num_attention_heads, model.config.num_key_value_heads
         with torch.no_grad():
             copied = copy.deepcopy(model)
             self._blocks = copied.blocks()
             self._embedding_VD = copied.model.embed_tokens.weight
             self._norm_D = copied.model.norm.weight
             self._head_VD = copied.lm_head.weight
+            layers = [block.rows() for block in self._blocks]
+        self._kernel = LlamaWeights.of(layers, self._heads, self._shared, model.config.rms_norm_eps)
+        self._turns = rotations(torch.arange(0), model.config.head_dim, model.config.rope_theta)
 
     def new_cache(self, rows: int, capacity: int) -> Cache:
         """`rows` empty rows for up to `capacity` tokens each."""
@@ -245,10 +248,11 @@ class LlamaDecoder:
         place_DX = starts_D[:, None] + torch.arange(int(layout.lengths.max()))
         visible = (torch.arange(longest) <= place_DX[:, :, None])[:, None]
 
-        def attend(n: int, q_THQ: Tensor, entry_TC: Tensor) -> Tensor:
-            cache.entries[n][rows_D[document_T], place_T] = entry_TC
-            k, v = self._keys_values(cache.entries[n][rows_D, :longest])
-            return unpad(self._mixed(pad(q_THQ, layout), k, v, visible), layout)
+        def attend(n: int, qkv_TX: Tensor, turn: Turn) -> Tensor:
+            q_THQ, k_TGQ, v_TGQ = split(qkv_TX, self._heads, self._shared)
+            cache.entries[n][rows_D[document_T], place_T] = entry(rotate(k_TGQ, turn), v_TGQ)
+            k, v = keys_values(cache.entries[n][rows_D, :longest], self._shared)
+            return unpad(mixed(pad(rotate(q_THQ, turn), layout), k, v, visible), layout).flatten(1)
 
         hidden = self._run(ids_T, place_T, attend)
         cache.lengths[rows] += layout.lengths
@@ -257,15 +261,24 @@ class LlamaDecoder:
     @torch.no_grad()
     def step(self, ids_B: Tensor, cache: Cache) -> Hidden:
         """One token for each of the first `len(ids_B)` rows of the cache."""
-        count = len(ids_B)
-        place_B, hidden_BS = step_mask(cache.lengths[:count])
-        row_B, longest = torch.arange(count), hidden_BS.shape[1]
-        visible = ~hidden_BS[:, None, None]
+        if self._kernel is None or len(ids_B) > FEW:
+            return self.step_torch(ids_B, cache)
+        place_B = torch.from_numpy(cache.lengths[: len(ids_B)].copy())
+        turn = self._turn(place_B)
+        caches = [cache.entries[n] for n in range(self.config.num_hidden_layers)]
+        *early, last_BD = llama_step(F.embedding(ids_B, self._embedding_VD), self._kernel, caches, turn, place_B)
+        cache.lengths[: len(ids_B)] += 1
+        final_BD = normed(last_BD, self._norm_D, self.config)
+        return Hidden(final_TD=final_BD, features=(early[0], early[1], final_BD))
 
-        def attend(n: int, q_BHQ: Tensor, entry_BC: Tensor) -> Tensor:
-            cache.entries[n][row_B, place_B] = entry_BC
-            k, v = self._keys_values(cache.entries[n][:count, :longest])
-            return self._mixed(q_BHQ[:, :, None], k, v, visible)[:, :, 0]
+    @torch.no_grad()
+    def step_torch(self, ids_B: Tensor, cache: Cache) -> Hidden:
+        """`step` from single operations, on any device."""
+        count = len(ids_B)
+        place_B = torch.from_numpy(cache.lengths[:count].copy())
+
+        def attend(n: int, qkv_BX: Tensor, turn: Turn) -> Tensor:
+            return gqa_step(qkv_BX, turn, cache.entries[n][:count], place_B, self._heads, self._shared)
 
         hidden = self._run(ids_B, place_B, attend)
         cache.lengths[:count] += 1
@@ -276,29 +289,23 @@ class LlamaDecoder:
         """[N, V]"""
         return F.linear(hidden_ND, self._head_VD)
 
-    def _run(self, ids_N: Tensor, place_N: Tensor, attend: Any) -> Hidden:
-        """`attend(layer, queries [N, H, Q], cache entries [N, C])` gives the mixed values [N, H, Q]."""
+    def _turn(self, place_N: Tensor) -> Turn:
+        """Angles of these places, from a table that grows as rows do."""
+        cos, sin = self._turns
+        if (longest := int(place_N.max()) + 1) > len(cos):
+            places = torch.arange(max(longest, 2 * len(cos), TABLE))
+            self._turns = cos, sin = rotations(places, self.config.head_dim, self.config.rope_theta)
+        return cos[place_N], sin[place_N]
+
+    def _run(self, ids_N: Tensor, place_N: Tensor, attend: Attend) -> Hidden:
         config = self.config
-        turn = rotations(place_N, config.head_dim, config.rope_theta)
+        turn = self._turn(place_N)
         x_ND = F.embedding(ids_N, self._embedding_VD)
         outputs: list[Tensor] = []
         for n, block in enumerate(self._blocks):
-            q_NHQ, k_NGQ, v_NGQ = split(F.linear(normed(x_ND, block.attention_norm_D, config), block.qkv, block.bias), config)
-            entry_NC = torch.cat([rotate(k_NGQ, turn), v_NGQ], -2).flatten(1)
-            mixed_NHQ = attend(n, rotate(q_NHQ, turn), entry_NC)
-            x_ND = x_ND + F.linear(mixed_NHQ.flatten(1), block.output)
+            qkv_NX = F.linear(normed(x_ND, block.attention_norm_D, config), block.qkv, block.bias)
+            x_ND = x_ND + F.linear(attend(n, qkv_NX, turn), block.output)
             x_ND = x_ND + block.mlp(normed(x_ND, block.mlp_norm_D, config))
             outputs.append(x_ND)
         final_ND = normed(x_ND, self._norm_D, config)
         return Hidden(final_TD=final_ND, features=(outputs[0], outputs[(len(outputs) - 1) // 2], final_ND))
-
-    def _keys_values(self, entries_BSC: Tensor) -> tuple[Tensor, Tensor]:
-        """[B, G, S, Q] each, without a copy."""
-        both = entries_BSC.unflatten(-1, (2, self.config.num_key_value_heads, self.config.head_dim))
-        k, v = both.permute(2, 0, 3, 1, 4).unbind(0)
-        return k, v
-
-    def _mixed(self, q_BHXQ: Tensor, k_BGSQ: Tensor, v_BGSQ: Tensor, visible: Tensor) -> Tensor:
-        """[B, H, X, Q]"""
-        grouped = q_BHXQ.shape[1] != k_BGSQ.shape[1]
-        return F.scaled_dot_product_attention(q_BHXQ, k_BGSQ, v_BGSQ, attn_mask=visible, enable_gqa=grouped)

@@ -1,0 +1,114 @@
+"""Grouped-query attention with rotary positions, and a whole decoding step of Llama-family layers in one kernel.
+
+Shapes: N rows, B cache rows, S places, H heads, G key-value heads, Q head width, F inner width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ninefold.model.ops import native
+from ninefold.model.ops.layer import WIDE
+
+Turn = tuple[Tensor, Tensor]
+"""Cosines and sines, [N, Q / 2]."""
+
+
+def rotate(x_NHQ: Tensor, turn: Turn) -> Tensor:
+    """Turn each pair of channels (c, c + Q / 2) by the angle of the row's place."""
+    cos, sin = (part[:, None].to(x_NHQ.dtype) for part in turn)
+    a, b = x_NHQ.chunk(2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def split(qkv_NX: Tensor, heads: int, shared: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries [N, H, Q], keys and values [N, G, Q]."""
+    q, k, v = qkv_NX.unflatten(-1, (heads + 2 * shared, -1)).split((heads, shared, shared), -2)
+    return q, k, v
+
+
+def mixed(q_BHXQ: Tensor, k_BGSQ: Tensor, v_BGSQ: Tensor, visible: Tensor | None) -> Tensor:
+    """[B, H, X, Q]; without `visible` a query sees its own place and those before it."""
+    grouped = q_BHXQ.shape[1] != k_BGSQ.shape[1]
+    return F.scaled_dot_product_attention(
+        q_BHXQ, k_BGSQ, v_BGSQ, attn_mask=visible, is_causal=visible is None, enable_gqa=grouped
+    )
+
+
+def keys_values(entries_BSC: Tensor, shared: int) -> tuple[Tensor, Tensor]:
+    """[B, G, S, Q] each of cache entries, without a copy."""
+    k, v = entries_BSC.unflatten(-1, (2, shared, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+    return k, v
+
+
+def entry(k_NGQ: Tensor, v_NGQ: Tensor) -> Tensor:
+    """[N, 2·G·Q] what a token leaves in a cache, its key turned already."""
+    return torch.cat([k_NGQ, v_NGQ], -2).flatten(1)
+
+
+def gqa_step(qkv_BX: Tensor, turn: Turn, cache_BSC: Tensor, place_B: Tensor, heads: int, shared: int) -> Tensor:
+    """[B, H·Q] of one token of each row, seeing its row up to itself; its entry is written at `place_B`."""
+    q_BHQ, k_BGQ, v_BGQ = split(qkv_BX, heads, shared)
+    cache_BSC[torch.arange(len(place_B)), place_B] = entry(rotate(k_BGQ, turn), v_BGQ)
+    longest = int(place_B.max()) + 1
+    visible = (torch.arange(longest) <= place_B[:, None])[:, None, None]
+    k, v = keys_values(cache_BSC[:, :longest], shared)
+    return mixed(rotate(q_BHQ, turn)[:, :, None], k, v, visible).flatten(1)
+
+
+def swiglu(x_NF: Tensor) -> Tensor:
+    """[N, F] silu(gate) · up, of [N, 2·F]."""
+    gate, up = x_NF.chunk(2, -1)
+    return F.silu(gate) * up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlamaWeights:
+    """All layers' weights, laid out for the kernel."""
+
+    layers: tuple[tuple[Tensor | None, ...], ...]
+    """Of each layer: norm, [D, X] to queries, keys and values, their bias, [H·Q, D], norm, [D, 2·F], [F, D]."""
+    table: Tensor
+    """Their addresses."""
+    heads: int
+    shared: int
+    eps: float
+
+    @staticmethod
+    def of(layers: Sequence[tuple[Tensor | None, ...]], heads: int, shared: int, eps: float) -> LlamaWeights | None:
+        """None where the kernel does not take them."""
+        tensors = [tensor for layer in layers for tensor in layer if tensor is not None]
+        fits = native.usable(*tensors) and all(tensor.shape[-1] % WIDE == 0 for tensor in tensors)
+        table = torch.tensor([[0 if t is None else t.data_ptr() for t in layer] for layer in layers])
+        return LlamaWeights(layers=tuple(layers), table=table, heads=heads, shared=shared, eps=eps) if fits else None
+
+
+def llama_step(
+    x_BD: Tensor, weights: LlamaWeights, caches: Sequence[Tensor], turn: Turn, place_B: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """[B, D] residuals behind the first, the middle and the last layer, of one token of each row.
+
+    `caches` hold [B or more, S, C] of each layer; entries are written at `place_B`.
+    """
+    w, (B, D) = weights, x_BD.shape
+    S, C = caches[0].shape[1:]
+    width = C // (2 * w.shared)
+    down = w.layers[0][6]
+    assert down is not None
+    F_ = len(down)
+    assert all(cache.is_contiguous() and len(cache) >= B and cache.shape[1:] == (S, C) for cache in caches)
+    assert turn[0].shape == turn[1].shape == (B, width // 2)
+    assert place_B.shape == (B,)
+    assert int(place_B.max()) < S
+    first_BD, middle_BD, last_BD = x_BD.new_empty(B, D), x_BD.new_empty(B, D), x_BD.clone()
+    wide = max((w.heads + 2 * w.shared) * width, 2 * F_)
+    scratch = x_BD.new_empty(B * (D + wide + max(w.heads * width, F_)) + S)
+    shape = (len(w.layers), B, S, w.heads, w.shared, width, D, F_)
+    addresses = native.pointers(caches)
+    native.call("llama_step", last_BD, first_BD, middle_BD, w.table, addresses, *turn, place_B, scratch, *shape, w.eps)
+    return first_BD, middle_BD, last_BD

@@ -1,0 +1,127 @@
+// One token of each row through all layers of a Llama-family model; the PyTorch form is LlamaDecoder.step_torch.
+
+#include "linear.h"
+
+#define PANEL (4 * WIDE) // columns of a weight that stay in the nearest cache while all rows pass
+
+typedef struct {
+    const float *attention_norm_D;
+    const float *qkv_DX; // queries, keys, values
+    const float *bias_X; // or null
+    const float *output_XD;
+    const float *mlp_norm_D;
+    const float *gate_up_DF; // gate, then up
+    const float *down_FD;
+} layer_t;
+
+typedef struct {
+    long B, S, H, G, Q, D, F;
+    float eps;
+} shape_t;
+
+// y [B, width] (+)= x [B, depth] w [depth, width]: panel by panel, so that each weight is read once.
+INLINE void product(long B, long depth, long width, const float *x, const float *w, float *y, int add) {
+    for (long c = 0; c < width; c += PANEL) {
+        long columns = (width - c < PANEL ? width - c : PANEL) / WIDE;
+        for (long b = 0; b < B; b += TALL) {
+            const float *in[TALL];
+            float *out[TALL];
+            long rows = B - b < TALL ? B - b : TALL;
+            for (long r = 0; r < rows; r++) {
+                in[r] = x + (b + r) * depth;
+                out[r] = y + (b + r) * width;
+            }
+            if (rows == TALL && columns == 4) product_block(TALL, 4, depth, in, w + c, width, out, c, add);
+            else
+                for (long r = 0; r < rows; r++)
+                    for (long k = 0; k < columns; k++)
+                        product_block(1, 1, depth, in + r, w + c + k * WIDE, width, out + r, c + k * WIDE, add);
+        }
+    }
+}
+
+INLINE void normalise(long B, long D, const float *x, const float *weight, float eps, float *y) {
+    for (long b = 0; b < B; b++, x += D, y += D) {
+        float r = inverse_rms(D, x, eps);
+#pragma omp simd
+        for (long i = 0; i < D; i++) y[i] = x[i] * r * weight[i];
+    }
+}
+
+// y [Q] = x turned by the angles of its place: channels c and c + Q / 2 are a pair.
+INLINE void turn(const float *x, const float *cosine, const float *sine, float scale, float *y, long Q) {
+    long half = Q / 2;
+    for (long c = 0; c < half; c++) {
+        y[c] = (x[c] * cosine[c] - x[half + c] * sine[c]) * scale;
+        y[half + c] = (x[half + c] * cosine[c] + x[c] * sine[c]) * scale;
+    }
+}
+
+// o [Q] of one head over `count` cache entries that lie C floats apart.
+INLINE void attend(const float *query, const float *keys, const float *values, float *scores, float *o, long count, long C,
+                   long Q) {
+    float peak = -INFINITY, mass = 0.0f, mixed[Q];
+    for (long s = 0; s < count; s++) {
+        scores[s] = dot(Q, query, keys + s * C);
+        peak = scores[s] > peak ? scores[s] : peak;
+    }
+#pragma omp simd reduction(+ : mass)
+    for (long s = 0; s < count; s++) mass += scores[s] = exponential(scores[s] - peak);
+    for (long i = 0; i < Q; i++) mixed[i] = 0.0f;
+    for (long s = 0; s < count; s++)
+#pragma omp simd
+        for (long i = 0; i < Q; i++) mixed[i] += scores[s] * values[s * C + i];
+#pragma omp simd
+    for (long i = 0; i < Q; i++) o[i] = mixed[i] / mass;
+}
+
+// x [B, (H + 2 G) Q]; cache [B, S, 2 G Q] keys, then values; place [B] of the token, whose entry is written.
+INLINE void attention(shape_t n, const float *x, const float *cosine, const float *sine, float *cache, const int64_t *place,
+                      float *scores, float *y, long Q) {
+    long C = 2 * n.G * Q;
+    float query[Q], scale = 1.0f / sqrtf((float)Q);
+    for (long b = 0; b < n.B; b++, cache += n.S * C, cosine += Q / 2, sine += Q / 2, x += (n.H + 2 * n.G) * Q) {
+        float *entry = cache + place[b] * C;
+        for (long g = 0; g < n.G; g++) turn(x + (n.H + g) * Q, cosine, sine, 1.0f, entry + g * Q, Q);
+        memcpy(entry + n.G * Q, x + (n.H + n.G) * Q, n.G * Q * sizeof(float));
+        for (long h = 0; h < n.H; h++, y += Q) {
+            long g = h / (n.H / n.G);
+            turn(x + h * Q, cosine, sine, scale, query, Q);
+            attend(query, cache + g * Q, cache + (n.G + g) * Q, scores, y, place[b] + 1, C, Q);
+        }
+    }
+}
+
+INLINE void layer(shape_t n, layer_t w, const float *cosine, const float *sine, float *cache, const int64_t *place, float *scratch,
+                  float *x) {
+    long X = (n.H + 2 * n.G) * n.Q;
+    float *normed = scratch, *wide = normed + n.B * n.D, *inner = wide + n.B * (X > 2 * n.F ? X : 2 * n.F);
+    float *scores = inner + n.B * (n.H * n.Q > n.F ? n.H * n.Q : n.F);
+    normalise(n.B, n.D, x, w.attention_norm_D, n.eps, normed);
+    for (long b = 0; w.bias_X && b < n.B; b++) memcpy(wide + b * X, w.bias_X, X * sizeof(float));
+    product(n.B, n.D, X, normed, w.qkv_DX, wide, w.bias_X != 0);
+    if (n.Q == 32) attention(n, wide, cosine, sine, cache, place, scores, inner, 32);
+    else if (n.Q == 64) attention(n, wide, cosine, sine, cache, place, scores, inner, 64);
+    else attention(n, wide, cosine, sine, cache, place, scores, inner, n.Q);
+    product(n.B, n.H * n.Q, n.D, inner, w.output_XD, x, 1);
+    normalise(n.B, n.D, x, w.mlp_norm_D, n.eps, normed);
+    product(n.B, n.D, 2 * n.F, normed, w.gate_up_DF, wide, 0);
+    for (long b = 0; b < n.B; b++) {
+        const float *gate = wide + b * 2 * n.F, *up = gate + n.F;
+#pragma omp simd
+        for (long i = 0; i < n.F; i++) inner[b * n.F + i] = gate[i] * sigmoid(gate[i]) * up[i];
+    }
+    product(n.B, n.F, n.D, inner, w.down_FD, x, 1);
+}
+
+// x [B, D] embeddings in, last residual out; first and middle [B, D] are the residuals behind those layers.
+void llama_step(float *x, float *first, float *middle, const layer_t *layers, float *const *caches, const float *cosine,
+                const float *sine, const int64_t *place, float *scratch, long L, long B, long S, long H, long G, long Q, long D,
+                long F, float eps) {
+    shape_t n = {B, S, H, G, Q, D, F, eps};
+    for (long l = 0; l < L; l++) {
+        layer(n, layers[l], cosine, sine, caches[l], place, scratch, x);
+        if (l == 0) memcpy(first, x, B * D * sizeof(float));
+        if (l == (L - 1) / 2) memcpy(middle, x, B * D * sizeof(float));
+    }
+}

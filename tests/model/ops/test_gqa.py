@@ -1,0 +1,77 @@
+"""One kernel for a whole decoding step equals single operations in float64, at the widths it knows and others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ninefold.model.llama import Llama, LlamaConfig, LlamaDecoder
+from ninefold.model.ops import native
+from tests.model.test_k3 import spread
+
+pytestmark = pytest.mark.skipif(not native.status().available, reason=native.status().detail)
+
+
+def config(heads: int, shared: int, width: int, *, bias: bool, inner: int = 48) -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=30,
+        hidden_size=80,
+        intermediate_size=inner,
+        num_hidden_layers=3,
+        num_attention_heads=heads,
+        num_key_value_heads=shared,
+        head_dim=width,
+        qkv_bias=bias,
+    )
+
+
+CONFIGS = [
+    config(4, 2, 32, bias=True),
+    config(3, 1, 64, bias=False),
+    config(4, 4, 8, bias=True, inner=208),
+    config(6, 2, 24, bias=False),
+]
+
+
+@pytest.mark.parametrize("shape", CONFIGS)
+@pytest.mark.parametrize("rows", [1, 3, 4, 9])
+@pytest.mark.parametrize("scale", [0.2, 0.6])
+def test_step(shape: LlamaConfig, rows: int, scale: float) -> None:
+    torch.manual_seed(0)
+    model = spread(Llama(shape), scale)
+    decoder, twin = LlamaDecoder(model), LlamaDecoder(model.double())
+    assert decoder._kernel is not None
+    assert twin._kernel is None
+    cache, exact = decoder.new_cache(rows + 2, 20), twin.new_cache(rows + 2, 20)
+    lengths = np.arange(rows + 2) % 7 * 2
+    for layer, entries in exact.entries.items():
+        entries.normal_(generator=torch.Generator().manual_seed(layer))
+        cache.entries[layer].copy_(entries)
+        exact.entries[layer] = cache.entries[layer].double()
+    cache.lengths[:] = exact.lengths[:] = lengths
+    ids = torch.arange(rows) % 30
+    for _ in range(3):
+        ours, expected = decoder.step(ids, cache), twin.step(ids, exact)
+        for one, other in zip(ours.features, expected.features, strict=True):
+            torch.testing.assert_close(one.double(), other, rtol=2e-4, atol=2e-4 * scale)
+    for layer, entries in exact.entries.items():
+        torch.testing.assert_close(cache.entries[layer].double(), entries, rtol=2e-4, atol=2e-4 * scale)
+
+
+def test_a_row_does_not_depend_on_its_neighbours() -> None:
+    torch.manual_seed(0)
+    decoder = LlamaDecoder(spread(Llama(CONFIGS[0]), 0.3))
+    together, alone = decoder.new_cache(5, 20), decoder.new_cache(5, 20)
+    ids = torch.tensor([3, 4, 5, 6, 7])
+    for place in range(4):
+        final = decoder.step(ids + place, together).final_TD
+        for row in range(5):
+            own = decoder.new_cache(1, 20)
+            for layer, entries in alone.entries.items():
+                own.entries[layer].copy_(entries[row : row + 1])
+            own.lengths[:] = alone.lengths[row]
+            assert torch.equal(decoder.step(ids[row : row + 1] + place, own).final_TD[0], final[row])
+            for layer, entries in own.entries.items():
+                alone.entries[layer][row : row + 1] = entries
+            alone.lengths[row] += 1
