@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Annotated
 
 import typer
 
+from ninefold import __version__
 from ninefold.app.commands import keeping, looking, modelling, running, serving
 from ninefold.app.console import Commands
 
@@ -25,6 +27,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="From nothing to a small K3-style model whose effort you choose: `ninefold run nano`, then `ninefold chat nano`.",
 )
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(f"ninefold {__version__}")
+        raise typer.Exit
+
+
 for command in (
     running.run,
     running.recipes,

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ninefold.core.config import configured, faults
 from ninefold.core.errors import UserError
-from ninefold.core.store import Run
+from ninefold.core.store import Run, is_complete
 from ninefold.recipes.config import Recipe
 
 
@@ -20,21 +20,28 @@ def stored_recipe(run: Run) -> Recipe:
     if not run.config.exists():
         raise UserError(f"{run.path} has no config.toml: it was never started with `ninefold run`")
     try:
-        return Recipe.model_validate(tomllib.loads(run.config.read_text()))
-    except tomllib.TOMLDecodeError as error:
+        values = tomllib.loads(run.config.read_text(encoding="utf-8"))
+        if not values:
+            raise UserError(f"{run.config} is empty: it was cut off; remove the run, or put its configuration back")
+        return Recipe.model_validate(values)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{run.config} is not valid TOML: {error}") from None
     except ValidationError as error:
         raise UserError(f"{run.config} is no configuration of this version of ninefold: {faults(error)}") from None
 
 
 def resolve(default: Recipe, run: Run, *, file: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe to run: `default` with the given values for a new run, the stored one for a run that goes on.
+    """The recipe to run: `default` with the given values for a run that has nothing yet, the stored one for one that goes on.
 
-    Raises UserError where a run that goes on is asked for other values than it was started with.
+    Raises UserError where a run that goes on is asked for another recipe or other values than it was started with.
     """
-    if not run.config.exists():
+    if not run.config.exists() or not any(map(is_complete, run.stage().glob("*"))):
         return configured(default, file=file, overrides=overrides)
     stored = stored_recipe(run)
+    if stored.name and stored.name != default.name:
+        raise UserError(
+            f"{run.path} was started as recipe {stored.name}, not {default.name}: give this run a --name of its own"
+        )
     asked = configured(stored, file=file, overrides=overrides)
     if changed := differences(stored, asked):
         lines = "; ".join(f"{key} is {old!r}, not {new!r}" for key, (old, new) in changed.items())
@@ -44,13 +51,13 @@ def resolve(default: Recipe, run: Run, *, file: Path | None = None, overrides: S
 
 def differences(old: Recipe, new: Recipe) -> dict[str, tuple[Any, Any]]:
     """Dotted key → (old, new) where two recipes differ."""
-    before, after = _flat(old.model_dump(mode="json")), _flat(new.model_dump(mode="json"))
+    before, after = dotted(old.model_dump(mode="json")), dotted(new.model_dump(mode="json"))
     keys = dict.fromkeys([*before, *after])
     return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def dotted(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+        flat |= dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
     return flat

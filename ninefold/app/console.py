@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from typing import Annotated, Any
 
@@ -22,7 +23,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 
 class Commands(TyperGroup):
-    """A group whose commands end with a message and a status where our own errors reach it: 2 for what the user can mend."""
+    """A group whose commands end with a message and a status, not a traceback, where an error of ours or of the machine's
+    reaches it: 2 for what the user can mend."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -30,6 +32,12 @@ class Commands(TyperGroup):
         except NinefoldError as error:
             typer.secho(f"error: {error}", err=True, fg="red")
             raise typer.Exit(2 if isinstance(error, UserError) else 1) from None
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # what the machine refuses: permissions, a full disk, a folder where a file is needed
+            where = f": {error.filename}" if error.filename is not None else ""
+            typer.secho(f"error: {error.strerror or error}{where}", err=True, fg="red")
+            raise typer.Exit(1) from None
 
 
 def out() -> Console:
@@ -40,6 +48,19 @@ def out() -> Console:
 def err() -> Console:
     """For progress and remarks."""
     return Console(stderr=True, highlight=False)
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise UserError where nobody can listen there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise UserError(
+                f"cannot listen at {host}:{port} ({error.strerror or error}); choose another --port or --host"
+            ) from None
 
 
 def print_json(value: Any) -> None:

@@ -57,7 +57,7 @@ class Journal:
 
     def add(self, event: Event) -> None:
         """Take in one event. Raises UserError where a newer version of ninefold wrote the log."""
-        if event.get("kind") == "run.start" and event.get("schema", 1) > SCHEMA_VERSION:
+        if event.get("kind") == "run.start" and event.get("schema", 1) not in range(1, SCHEMA_VERSION + 1):
             raise UserError(
                 f"the event log is of schema {event['schema']}, this ninefold reads up to {SCHEMA_VERSION}: update it"
             )
@@ -98,12 +98,12 @@ class Journal:
     def current(self) -> str:
         """The stage that was started last; empty before the first."""
         start = self.last("stage.start")
-        return str(start["stage"]) if start else ""
+        return str(start.get("stage", "")) if start else ""
 
     @property
     def finished(self) -> dict[str, Event]:
         """Stage → the event of its end."""
-        return {str(event["stage"]): event for event in self.all("stage.finish")}
+        return {place.stage: event for place in self.places("stage.finish") for event in self.by_place[place]}
 
     @property
     def recipe(self) -> Event:

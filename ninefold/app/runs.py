@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from ninefold.core.errors import UserError
 from ninefold.core.store import Run, is_complete
 
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 FOLDER = Path("runs")
 """Where runs lie, within the working directory."""
 
@@ -32,8 +35,12 @@ def open_run(name: str) -> Run:
 
 
 def new_run(name: str) -> Run:
-    """The run's folder, which need not exist."""
+    """The run's folder, which need not exist. Raises UserError for a name that is none."""
     path = Path(name)
+    if not NAME.fullmatch(path.name):
+        raise UserError(
+            f"{name!r} is no name for a run: use letters, digits, '.', '_' and '-', and begin with none of the three"
+        )
     return Run(path=path if len(path.parts) > 1 else FOLDER / name)
 
 
@@ -62,6 +69,8 @@ def size_mb(folder: Path) -> float:
 
 
 def remove(run: Run) -> None:
-    """Delete the run. Raises UserError while a process works on it."""
+    """Delete the run. Raises UserError while a process works on it, and where the folder may be something else."""
+    if not run.events.exists():
+        raise UserError(f"{run.path} has no events.jsonl, so it may be no run: remove it by hand")
     with run.locked():
         shutil.rmtree(run.path)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
+from ninefold.app.configuration import differences, stored_recipe
+from ninefold.app.journal import Families, Table
 from ninefold.core.config import to_toml
 from ninefold.core.errors import UserError
-from ninefold.core.store import Run, is_complete, recover_folder, write_atomic, write_folder
+from ninefold.core.store import Run, is_complete, read_json, recover_folder, replacing, write_atomic, write_folder
 from ninefold.core.types import CELLS, Cell
 from ninefold.recipes.config import Recipe
+from ninefold.recipes.evaluate import evaluate
 from ninefold.recipes.kit import Kit
-from ninefold.recipes.rl import train_expert
+from ninefold.recipes.rl import PREVIOUS, train_expert
 from ninefold.recipes.run import STAGES, announce, reported
 
 
@@ -28,33 +32,56 @@ def run_stage(recipe: Recipe, run: Run, name: str, *, cell: str = "", redo: bool
     parts = (name, *cell_of(cell)) if cell else (name,)
     if cell and name != "rl":
         raise UserError(f"stage {name} has no cells; --cell goes with stage rl")
-    if lacking := [
-        before for before in names[: names.index(name)] if needed(before, name) and not is_complete(run.stage(before))
-    ]:
-        raise UserError(
-            f"stage {name} goes on from {', '.join(lacking)}, which {run.path} lacks: run them first, or use --from"
-        )
+    check_before(run, name)
     with run.locked():
-        if redo:
-            shutil.rmtree(run.stage(*parts), ignore_errors=True)
-        if is_complete(run.stage(*parts)):
+        recover_folder(run.stage(*parts))
+        if is_complete(run.stage(*parts)) and not redo:
             raise UserError(f"stage {'/'.join(parts)} of {run.path} is complete; --redo runs it again")
         kit = Kit(recipe=recipe, run=run)
-        with reported(run.log(), name):
+        if cell and (behind := [c for c in chain(cell_of(cell)) if not is_complete(run.stage("rl", *c))]):
+            raise UserError(f"cell {cell} goes on from {'/'.join(behind[-1])}, which {run.path} lacks: train it first")
+        with replacing(run.stage(*parts)) if redo else nullcontext(), reported(run.log(), name):
             if cell:
                 train_expert(kit, cell_of(cell))
             else:
                 STAGES[names.index(name)].call(kit)
 
 
-def borrow(origin: Run, run: Run, recipe: Recipe, *, before: str) -> None:
-    """Give a new run the complete stages of `origin` that come before the stage `before`, and its configuration.
+def check_before(run: Run, name: str) -> None:
+    """Raise UserError where the run lacks a stage that the stage `name` goes on from."""
+    names = stage_names()
+    earlier = [before for before in names[: names.index(name)] if needed(before, name)]
+    if lacking := [before for before in earlier if not is_complete(run.stage(before))]:
+        raise UserError(
+            f"stage {name} goes on from {', '.join(lacking)}, which {run.path} lacks: run them first, or use --from"
+        )
 
-    Raises UserError where the run has begun already.
+
+def evaluate_beside(recipe: Recipe, run: Run) -> tuple[Table, Families]:
+    """The figures of an evaluation that is not the run's own, made once."""
+    config = recipe.evaluate
+    check_before(run, "evaluate")
+    stage = run.stage(f"evaluate-{config.tasks}-{config.seed}")
+    with run.locked():
+        if not is_complete(stage):
+            evaluate(Kit(recipe=recipe, run=run), stage.name)
+    return read_json(stage / "table.json"), read_json(stage / "families.json")
+
+
+def borrow(origin: Run, run: Run, recipe: Recipe, *, before: str, cell: str = "") -> None:
+    """Give a new run the complete stages of `origin` that come before the stage `before`, the cells that `cell` goes on from,
+    and its configuration. One that has begun keeps what it has.
+
+    Raises UserError for a value that only a borrowed stage would read.
     """
     names = stage_names()
     if before not in names:
         raise UserError(f"there is no stage {before!r}; there are {', '.join(names)}")
+    changed = differences(stored_recipe(origin), recipe)
+    for key, (old, new) in changed.items():
+        reader = reader_of(key)
+        if names.index(reader) < names.index(before):
+            raise UserError(f"{key} is {old!r} in {origin.path}, not {new!r}, and stage {reader} reads it: begin with that one")
     with run.locked():
         if run.events.exists():
             return
@@ -62,12 +89,53 @@ def borrow(origin: Run, run: Run, recipe: Recipe, *, before: str) -> None:
             recover_folder(origin.stage(name))
             if is_complete(origin.stage(name)):
                 write_folder(run.stage(name), partial(_copy, origin.stage(name)))
+        for earlier in chain(cell_of(cell)) if cell else ():
+            if is_complete(origin.stage("rl", *earlier)):
+                write_folder(run.stage("rl", *earlier), partial(_copy, origin.stage("rl", *earlier)))
         write_atomic(run.config, to_toml(recipe))
         announce(run, recipe, borrowed=origin.name)
 
 
 def _copy(source: Path, folder: Path) -> None:
     shutil.copytree(source, folder, dirs_exist_ok=True)
+
+
+READERS = {
+    "pretrain.wire_documents": "corpus",
+    "pretrain.decontaminate_tasks": "corpus",
+    "pretrain": "pretrain",
+    "sft.files": "demonstrations",
+    "sft.demonstrations": "demonstrations",
+    "sft.slip": "demonstrations",
+    "sft.styles": "demonstrations",
+    "sft.weights": "demonstrations",
+    "sft": "sft",
+    "budgets": "budgets",
+    "rl": "rl",
+    "pool.rollouts": "pool",
+    "pool.only_correct": "pool",
+    "pool": "pooled",
+    "mopd.compare": "compare",
+    "mopd": "mopd",
+    "draft.rollouts": "rollouts",
+    "draft": "draft",
+    "evaluate": "evaluate",
+    "workers": "evaluate",
+    "deterministic": "evaluate",
+}
+"""Key of the recipe → the first stage for which its value matters; all others matter from the corpus on."""
+
+
+def reader_of(key: str) -> str:
+    """The first stage that reads a dotted key."""
+    parts = key.split(".")
+    return next((READERS[k] for n in range(len(parts), 0, -1) if (k := ".".join(parts[:n])) in READERS), "corpus")
+
+
+def chain(cell: Cell) -> list[Cell]:
+    """The cells that a cell's start may come from, the first trained first."""
+    domain, effort = cell
+    return [*chain((domain, PREVIOUS[effort])), (domain, PREVIOUS[effort])] if effort in PREVIOUS else []
 
 
 def stage_names() -> list[str]:

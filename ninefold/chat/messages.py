@@ -187,13 +187,17 @@ def _arguments(arguments: Any, where: str) -> tuple[Mapping[str, Any], str | Non
         return {}, None
     if isinstance(arguments, str):
         try:
-            parsed = json.loads(arguments)
+            parsed = json.loads(arguments, parse_constant=_refuse)
         except (ValueError, RecursionError):
             return {}, arguments
         arguments = parsed
     if not isinstance(arguments, Mapping):
         raise UserError(f"{where}: arguments must be a JSON object, got {str(arguments)[:80]!r}")
     return cast(Mapping[str, Any], arguments), None
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _text(value: Any, where: str, field: str) -> str | None:

@@ -73,11 +73,22 @@ def read_declaration(schema: Mapping[str, Any]) -> Declared:
     function = schema.get("function", schema)
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise UserError(f"a tool declaration needs function.name, got {str(schema)[:80]!r}")
-    parameters = cast(Mapping[str, Any], function.get("parameters") or {})
-    properties = cast(Mapping[str, Any], parameters.get("properties") or {})
+    name = function["name"]
+    parameters = _object(function.get("parameters"), f"parameters of tool {name!r}")
+    properties = _object(parameters.get("properties"), f"properties of tool {name!r}")
     required = parameters.get("required") or ()
+    if not isinstance(required, list | tuple):
+        raise UserError(f"`required` of tool {name!r} must be a list of names, got {str(required)[:80]!r}")
     arguments = tuple(_argument(key, properties[key], key in required) for key in sorted(properties))
-    return Declared(tool=function["name"], arguments=arguments)
+    return Declared(tool=name, arguments=arguments)
+
+
+def _object(value: Any, what: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise UserError(f"{what} must be an object, got {str(value)[:80]!r}")
+    return cast(Mapping[str, Any], value)
 
 
 def _argument(key: str, schema: Any, required: bool) -> Argument:

@@ -32,10 +32,10 @@ def configured(default: C, *, file: Path | None = None, overrides: Sequence[str]
     values = default.model_dump(mode="json")
     if file is not None:
         try:
-            given = tomllib.loads(file.read_text())
+            given = tomllib.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise UserError(f"no configuration file {file}") from None
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UserError(f"{file} is not valid TOML: {error}") from None
         _merge(values, given, str(file), default)
     for override in overrides:

@@ -60,7 +60,7 @@ class EventLog:
 
 
 def read_events(path: Path, *, offset: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(offset after the event, event) from byte `offset` on; a line torn by a kill is skipped."""
+    """(offset after the event, event) from byte `offset` on; a line that is no event, or torn by a kill, is skipped."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -73,7 +73,8 @@ def read_events(path: Path, *, offset: int = 0) -> Iterator[tuple[int, dict[str,
                 event = json.loads(line)
             except ValueError:  # no JSON, or cut within a character
                 continue
-            yield offset, event
+            if isinstance(event, dict) and isinstance(event.get("kind"), str) and isinstance(event.get("time"), int | float):
+                yield offset, event
 
 
 def end_torn_line(path: Path) -> None:

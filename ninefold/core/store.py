@@ -35,7 +35,11 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    return json.loads(path.read_text())
+    """Raises UserError where the file is damaged."""
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise UserError(f"{path} is damaged, it is no JSON: {error}") from None
 
 
 def is_complete(folder: Path) -> bool:
@@ -63,10 +67,27 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def recover_folder(folder: Path) -> None:
-    """Undo a `write_folder` that was killed between its two renames."""
+@contextmanager
+def replacing(folder: Path) -> Iterator[None]:
+    """Let the block make `folder` anew; what stood there comes back unless the block ends well and the folder is complete."""
+    recover_folder(folder)
     old = folder.with_name(f".{folder.name}.old")
-    if not folder.exists() and is_complete(old):
+    if is_complete(folder):
+        folder.rename(old)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield
+    finally:
+        recover_folder(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def recover_folder(folder: Path) -> None:
+    """Undo a `write_folder` that was killed between its two renames, or a `replacing` that did not come to its end."""
+    old = folder.with_name(f".{folder.name}.old")
+    if is_complete(old) and not is_complete(folder):
+        shutil.rmtree(folder, ignore_errors=True)
         old.rename(folder)
 
 

@@ -11,7 +11,7 @@ def numbered_lines(path: Path) -> list[tuple[int, str]]:
     """(number from 1, text) of every line that is not blank. Raises UserError where there is no such file of UTF-8 text."""
     try:
         # Not splitlines: JSON strings may hold other line separators unescaped.
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except FileNotFoundError:
         raise UserError(f"no file {path}") from None
     except UnicodeDecodeError as error:

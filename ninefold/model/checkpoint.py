@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from ninefold.core.errors import UserError
-from ninefold.core.store import write_atomic, write_json
+from ninefold.core.errors import UserError, boundary
+from ninefold.core.store import read_json, write_atomic, write_json
 from ninefold.model.config import K3Config
 from ninefold.model.k3 import K3
 from ninefold.model.quant.mx import MXFP4, Quantized, dequantize, quantize
@@ -88,10 +87,11 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     """Public name → tensor; the text model's without their prefix in a multimodal checkpoint."""
     files = [WEIGHTS]
     if (folder / INDEX).exists():
-        files = sorted(set(json.loads((folder / INDEX).read_text())["weight_map"].values()))
+        files = sorted(set(read_json(folder / INDEX)["weight_map"].values()))
     if absent := [name for name in files if not (folder / name).exists()]:
         raise UserError(f"{folder} holds no whole model: {', '.join(absent)} missing")
-    tensors = {name: tensor for file in files for name, tensor in load_file(folder / file).items()}
+    with boundary(UserError, f"{folder} is damaged"):
+        tensors = {name: tensor for file in files for name, tensor in load_file(folder / file).items()}
     return {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items()}
 
 
@@ -109,7 +109,7 @@ def check_tensors(state: Mapping[str, Tensor], model: nn.Module, folder: Path) -
 def _read_public(folder: Path) -> dict[str, Any]:
     if not (folder / CONFIG).exists():
         raise UserError(f"{folder} holds no model: it has no {CONFIG}")
-    return json.loads((folder / CONFIG).read_text())
+    return read_json(folder / CONFIG)
 
 
 def _public(model: K3, packed: bool) -> Iterator[tuple[str, Tensor]]:

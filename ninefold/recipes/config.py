@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ninefold.core.config import Config
 from ninefold.core.types import CELLS, Cell, Domain, Effort
@@ -71,12 +71,20 @@ class PretrainConfig(Config):
     evaluate_every: Count = 100
     save_every: Count = 50
 
+    @model_validator(mode="after")
+    def _one_step(self) -> PretrainConfig:
+        if self.tokens < self.batch_tokens:
+            raise ValueError(f"tokens ({self.tokens}) must make at least one step of batch_tokens ({self.batch_tokens})")
+        return self
+
 
 class SftConfig(Config):
     """Demonstrations in three effort styles, and conversations of one's own; quantisation-aware."""
 
     files: tuple[str, ...] = ()
     """JSONL files of conversations to learn too (`ninefold preview` shows how they are read); alone with demonstrations = 0."""
+    longest: Count = 1024
+    """Tokens that a conversation of one's own may have; longer ones are refused."""
     demonstrations: Amount = 14_000
     slip: Share = 0.2
     """Share of demonstrations that hold a mistake, so that RL has something to mend."""
@@ -198,6 +206,8 @@ class EvaluateConfig(Config):
 class Recipe(Config):
     """A whole run."""
 
+    name: str = ""
+    """Of the recipe that the values come from; empty in runs of older versions."""
     preset: str = "nano"
     seed: Amount = 0
     families: dict[Domain, dict[str, tuple[int, ...]]] = {

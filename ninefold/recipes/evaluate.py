@@ -31,16 +31,20 @@ class Evaluated:
     """Of each task."""
 
 
-def evaluate(kit: Kit) -> None:
+def evaluate(kit: Kit, name: str = "evaluate") -> None:
     """Stage `evaluate`: table.json (model → cell → figures), families.json (model → cell → family → figures), outcomes.json
-    (paired), trajectories of the student."""
-    stage, emit = kit.run.stage("evaluate"), kit.run.log(stage="evaluate")
+    (paired), trajectories of the student.
+
+    Under another name the figures are kept beside the run's own, without event and trajectories.
+    """
+    stage, emit, own = kit.run.stage(name), kit.run.log(stage=name), name == "evaluate"
     models = ["sft", "experts", "pooled", "student", "average"] + (["other"] if kit.recipe.mopd.compare else [])
     jobs = [
-        Job(name=f"{model}/{'/'.join(cell)}", call=evaluate_cell, arguments=(kit, model, cell))
+        Job(name=f"{model}/{'/'.join(cell)}", call=evaluate_cell, arguments=(kit, model, cell, own))
         for model in models
         for cell in kit.cells
     ]
+    fell_back = ["/".join(cell) for cell in kit.cells if read_json(kit.run.stage("rl", *cell) / "results.json")["fell_back"]]
     results: dict[str, Evaluated] = run_jobs(jobs, kit.recipe.processes)
     table: dict[str, dict[str, Any]] = {model: {} for model in models}
     families: dict[str, dict[str, Any]] = {model: {} for model in models}
@@ -50,15 +54,15 @@ def evaluate(kit: Kit) -> None:
     write_json(stage / "table.json", table)
     write_json(stage / "families.json", families)
     write_json(stage / "outcomes.json", {name: evaluated.outcomes for name, evaluated in results.items()})
-    fell_back = ["/".join(cell) for cell in kit.cells if read_json(kit.run.stage("rl", *cell) / "results.json")["fell_back"]]
-    emit("table", table=table, families=families, fell_back=fell_back)
+    if own:
+        emit("table", table=table, families=families, fell_back=fell_back)
     finish(stage, {"table": table, "fell_back": fell_back})
 
 
-def evaluate_cell(kit: Kit, model: str, cell: Cell) -> Evaluated:
-    """A model on a cell's held-out tasks."""
+def evaluate_cell(kit: Kit, model: str, cell: Cell, keep: bool) -> Evaluated:
+    """A model on a cell's held-out tasks; `keep` stores the student's trajectories."""
     played, tau = attempts(kit, model, cell), tau_of(kit)[cell]
-    if model == "student":
+    if keep and model == "student":
         write_trajectories(kit.run.path / "trajectories" / f"{'-'.join(cell)}.parquet", played)
     return Evaluated(figures=figures_of(played, tau), families=by_family(played, tau), outcomes=outcomes_of(played, tau))
 

@@ -12,7 +12,7 @@ from typing import Any
 from ninefold import __version__
 from ninefold.core.config import to_toml
 from ninefold.core.events import SCHEMA_VERSION, Emit
-from ninefold.core.store import Run, is_complete, write_atomic
+from ninefold.core.store import Run, is_complete, recover_folder, write_atomic
 from ninefold.core.types import EFFORTS
 from ninefold.learn.parallel import run_parallel
 from ninefold.recipes.budgets import measure_budgets
@@ -88,22 +88,30 @@ STAGES: tuple[Stage, ...] = (
 
 def run_recipe(recipe: Recipe, run: Run, *, until: str | None = None) -> None:
     """All stages that are not complete, in order; stops behind the stage `until` where one is named."""
-    if not is_complete(run.stage("demonstrations")):
-        check_files(recipe.sft)
+    kit = check(recipe, run)
     with run.locked():
         write_atomic(run.config, to_toml(recipe))
-        kit = Kit(recipe=recipe, run=run)
         announce(run, recipe)
         emit = run.log()
         for domain, reason in kit.left_out.items():
             emit("note", text=f"{domain} is left out of this run: {reason}")
         for stage in STAGES:
+            recover_folder(run.stage(stage.name))
             if not is_complete(run.stage(stage.name)):
                 with reported(emit, stage.name):
                     stage.call(kit)
             if stage.name == until:
                 return
         emit("run.finish")
+
+
+def check(recipe: Recipe, run: Run) -> Kit:
+    """The run's tools. Raises UserError for what the recipe asks for and does not exist, before anything is written."""
+    kit = Kit(recipe=recipe, run=run)
+    assert kit.families is not None
+    if not is_complete(run.stage("demonstrations")):
+        check_files(recipe.sft)
+    return kit
 
 
 def announce(run: Run, recipe: Recipe, **more: Any) -> None:

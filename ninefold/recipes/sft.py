@@ -22,6 +22,8 @@ from ninefold.recipes.jobs import Job, run_jobs
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.training import finish, train, trainer_config
 
+SHOWN = 10
+"""Faults that one error lists."""
 CHUNK = 1000
 """Demonstrations made by one job."""
 
@@ -54,16 +56,23 @@ def own_samples(config: SftConfig, chat: Xtml) -> list[Sample]:
     """The conversations of `files`, one sample each. Raises UserError that lists the lines at fault."""
     if not config.files and not config.demonstrations:
         raise UserError("nothing to learn: sft.demonstrations is 0 and sft.files names no file")
-    return [
+    samples = [
         sample_of_segments(conversation.segments, task=f"{name}/{conversation.line}")
         for name in config.files
         for conversation in read_conversations(Path(name), chat)
     ]
+    if long := [f"{s.task} ({len(s.ids):,} tokens)" for s in samples if len(s.ids) > config.longest]:
+        more = f" and {len(long) - SHOWN} more" if len(long) > SHOWN else ""
+        raise UserError(
+            f"longer than sft.longest = {config.longest}: {', '.join(long[:SHOWN])}{more}; shorten them, or set it higher"
+        )
+    return samples
 
 
 def check_files(config: SftConfig) -> None:
     """Raise UserError for whatever `own_samples` would refuse, before there is a tokenizer."""
-    own_samples(config, bytewise())
+    # Bytes are more than tokens will be: how long a conversation is shows only later.
+    own_samples(config.model_copy(update={"longest": 10**9}), bytewise())
 
 
 def sft(world: World, kit: Kit) -> None:

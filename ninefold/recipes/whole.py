@@ -21,12 +21,13 @@ from ninefold.recipes.config import (
 
 def nano() -> Recipe:
     """The whole recipe on a laptop CPU in about twenty minutes: one family per domain, nine experts, one student."""
-    return Recipe()
+    return Recipe(name="nano")
 
 
 def wide() -> Recipe:
     """All families, longer stages: up to two hours of CPU time."""
     return Recipe(
+        name="wide",
         families={
             "general": {"arithmetic": (0,), "passage": (0,), "search": (0,), "gym": (0,)},
             "agents": {"assistant": (0, 1), "research": (0,)},
@@ -42,6 +43,7 @@ def wide() -> Recipe:
 def smoke() -> Recipe:
     """Every stage in a few steps with a tiny model: for tests of the machinery, not of learning."""
     return Recipe(
+        name="smoke",
         preset="tiny",
         workers=1,
         pretrain=PretrainConfig(tokens=24_576, batch_tokens=2048, wire_documents=24, decontaminate_tasks=20, evaluate_every=6),

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ninefold.core.errors import UserError
+from ninefold.core.errors import UserError, boundary
 from ninefold.core.events import redact
 from ninefold.core.packed import trajectory_of, trajectory_record
 from ninefold.core.store import write_atomic
@@ -85,7 +85,8 @@ def _files(path: Path) -> list[Path]:
 
 def _table(file: Path, *columns: str) -> pa.Table:
     """The file's lines, with these columns only where any are named."""
-    table = pq.read_table(file, columns=list(columns) or None)
+    with boundary(UserError, f"{file} is damaged"):
+        table = pq.read_table(file, columns=list(columns) or None)
     version = int((table.schema.metadata or {}).get(b"ninefold", b"0"))
     if not 1 <= version <= SCHEMA_VERSION:
         raise UserError(f"{file} holds trajectories of schema {version}; this ninefold reads 1 to {SCHEMA_VERSION}")

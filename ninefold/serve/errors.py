@@ -34,7 +34,7 @@ def unauthorized() -> ApiError:
 
 def no_model(asked: str, served: str) -> ApiError:
     """404: another model is asked for."""
-    message = f"The model `{asked}` does not exist here; this server has `{served}`."
+    message = f"The model {asked!a} does not exist here; this server has {served!a}."
     return ApiError(404, message, kind="invalid_request_error", param="model", code="model_not_found")
 
 

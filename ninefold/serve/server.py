@@ -12,11 +12,14 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ninefold.serve.completion import ChatCompletion, Service
 from ninefold.serve.errors import ApiError, invalid, no_model, unauthorized
 from ninefold.serve.request import ChatRequest
 
+MAX_BODY = 1_000_000
+"""Bytes of a request; far more than any context holds."""
 WATCH_S = 0.2
 """Between looks at whether the client of an unstreamed request is still there."""
 
@@ -36,6 +39,7 @@ def create_app(service: Service, *, api_key: str | None = None) -> FastAPI:
             raise unauthorized()
 
     app = FastAPI(title="ninefold", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(BodyLimit)
     app.add_exception_handler(ApiError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_validation)
     app.add_exception_handler(HTTPException, _answer_http)
@@ -67,6 +71,29 @@ def create_app(service: Service, *, api_key: str | None = None) -> FastAPI:
         return await _while_connected(completion, request)
 
     return app
+
+
+class BodyLimit:
+    """Answers 413 to a body beyond MAX_BODY, before it is read whole: reading and checking it would hold up everyone."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > MAX_BODY:
+                raise HTTPException(413, f"the body is larger than {MAX_BODY:,} bytes")
+            return message
+
+        await self._app(scope, counted, send)
 
 
 async def _while_connected(completion: ChatCompletion, request: Request) -> Response:

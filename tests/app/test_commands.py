@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from ninefold import __version__
 from ninefold.app.cli import app
 from ninefold.app.configuration import resolve, stored_recipe
 from ninefold.app.runs import open_run
+from ninefold.core.config import to_toml
 from ninefold.core.errors import UserError
 from ninefold.core.events import read_events
-from ninefold.core.store import Run, read_json
+from ninefold.core.store import Run, read_json, write_atomic
 from ninefold.recipes.whole import RECIPES, recipe
 
 from .recorded import WITHIN, begin
@@ -64,8 +67,8 @@ def test_dry_run_prints_a_configuration_that_can_be_run(here: Path) -> None:
 
 def test_a_run_goes_on_with_its_own_configuration(run: Run) -> None:
     stored = stored_recipe(run)
-    assert resolve(recipe("nano"), run) == stored
-    assert resolve(recipe("nano"), run, overrides=[f"rl.steps={stored.rl.steps}"]) == stored
+    assert resolve(recipe("smoke"), run) == stored
+    assert resolve(recipe("smoke"), run, overrides=[f"rl.steps={stored.rl.steps}"]) == stored
     refused = call("run", "smoke", "--name", "trial", "--set", "rl.steps=99", "--until", "corpus", status=2)
     assert "rl.steps is 2, not 99" in refused.stderr
     assert "--name" in refused.stderr
@@ -92,7 +95,16 @@ def test_a_run_goes_on_with_its_own_configuration(run: Run) -> None:
         (["stage", "trial", "mopd"], "goes on from"),
         (["set", "trial", "tau_b.cooking.low=1"], "no cell of that name"),
         (["set", "trial", "tau_b.coding.low=0"], "positive number"),
+        (["set", "trial", "tau_b.coding.low=inf"], "positive number below"),
         (["set", "trial", "rl.steps=1"], "tau_b.coding.low=0.6"),
+        (["run", "nano", "--name", "trial"], "was started as recipe smoke, not nano"),
+        (["run", "smoke", "--name", ".."], "is no name for a run"),
+        (["run", "smoke", "--name", "x[/b]"], "is no name for a run"),
+        (["run", "smoke", "--set", "pretrain.tokens=1"], "at least one step"),
+        (["run", "smoke", "--dry-run", "--set", "families.general.lunch=[0]"], "lunch"),
+        (["run", "smoke", "--dry-run", "--set", "families.general.arithmetic=[99]"], "levels are 0 to"),
+        (["run", "smoke", "--dry-run", "--set", "sft.files=['absent.jsonl']"], "no file absent.jsonl"),
+        (["stage", "new", "sft", "--from", "trial", "--set", "sft.files=['absent.jsonl']"], "stage demonstrations reads it"),
         (["runs", "rm"], "--keep-last"),
         (["preview", "absent.jsonl"], "no file"),
     ],
@@ -101,6 +113,42 @@ def test_faults_of_the_user_are_told_without_a_traceback(run: Run, words: list[s
     result = call(*words, status=2)
     assert message in result.stderr
     assert "Traceback" not in result.output
+
+
+def test_what_the_machine_refuses_is_told_without_a_traceback(run: Run, here: Path) -> None:
+    (here / "file").write_text("")
+    for words in (["preview", str(here)], ["run", "smoke", "--config", str(here)], ["run", "smoke", "--name", "file/x"]):
+        result = call(*words, status=1)
+        assert "error: " in result.stderr
+        assert "Traceback" not in result.output
+    run.controls.write_text("{")
+    assert "controls.json is damaged" in call("set", "trial", status=2).stderr
+    run.controls.unlink()
+    with run.events.open("a") as log:
+        log.write('5\nnull\n{"kind": "stage.finish"}\n{"kind": "run.start", "time": 1, "stage": 3}\n')
+    call("report", "trial")
+    run.config.write_bytes(b"\xff\xfe")
+    assert "not valid TOML" in call("evaluate", "trial", status=2).stderr
+    run.config.write_text("")
+    assert "is empty" in call("chat", "trial", "--prompt", "hi", status=2).stderr
+
+
+def test_a_run_with_nothing_yet_takes_other_values(here: Path) -> None:
+    first = Run(path=here / "runs" / "young")
+    write_atomic(first.config, to_toml(recipe("smoke")))
+    assert resolve(recipe("smoke"), first, overrides=["rl.steps=9"]).rl.steps == 9
+
+
+def test_a_taken_port_is_told(run: Run) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert "choose another --port" in call("watch", "trial", "--port", port, status=2).stderr
+
+
+def test_version() -> None:
+    assert call("--version").stdout.strip() == f"ninefold {__version__}"
 
 
 def test_controls(run: Run) -> None:

@@ -120,6 +120,26 @@ def test_bad_requests_name_the_parameter(client: openai.OpenAI, fields: dict[str
     assert caught.value.type == "invalid_request_error"
 
 
+@pytest.mark.parametrize(
+    "parameters", ["x", True, {"properties": 3}, {"properties": {}, "required": 5}, {"properties": {"a": {"type": "lunch"}}}]
+)
+def test_a_malformed_tool_is_told(http: httpx.Client, parameters: Any) -> None:
+    tool = {"type": "function", "function": {"name": "clock", "parameters": parameters}}
+    reply = http.post("/v1/chat/completions", json={"model": "tiny", "messages": ASK, "tools": [tool]})
+    assert reply.status_code == 400
+    assert "clock" in reply.json()["error"]["message"] or "lunch" in reply.json()["error"]["message"]
+
+
+def test_names_that_are_no_unicode_and_bodies_that_are_too_large(http: httpx.Client) -> None:
+    body = json.dumps({"model": "\ud800", "messages": ASK})
+    assert http.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"}).status_code == 404
+    large = {"model": "tiny", "messages": [{"role": "user", "content": "x" * 1_100_000}]}
+    reply = http.post("/v1/chat/completions", json=large)
+    assert reply.status_code == 413
+    assert "1,000,000 bytes" in reply.json()["error"]["message"]
+    assert http.get("/health").status_code == 200
+
+
 def test_parameters_that_change_nothing_are_taken(client: openai.OpenAI) -> None:
     neutral: Any = {
         "frequency_penalty": 0,

@@ -12,6 +12,9 @@ from ninefold.agent.effort.budget import budget_of
 from ninefold.core.errors import UserError
 from ninefold.core.types import CELLS, Budget, Cell, Trajectory
 
+LARGEST = 1_000_000
+"""No budget is that many times b₀; infinity is no JSON."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Multipliers:
@@ -34,8 +37,8 @@ class Multipliers:
             cell = next((cell for cell in CELLS if key == "tau_b." + ".".join(cell)), None)
             if cell is None:
                 raise UserError(f"no cell of that name: {key}; e.g. tau_b.coding.low")
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise UserError(f"{key} must be a positive number, got {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST:
+                raise UserError(f"{key} must be a positive number below {LARGEST:,}, got {value!r}")
             values[cell] = float(value)
         return Multipliers(values=values)
 

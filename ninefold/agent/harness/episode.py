@@ -151,7 +151,10 @@ class Episode:
         return None if self._progress.trouble else state
 
     def conclude(self, result: Result | None) -> Trajectory:
-        """The finished trajectory; `result` is the verdict on `final`, None where that was None."""
+        """The finished trajectory; `result` is the verdict on `final`, None where that was None.
+
+        Whoever breaks the wire format does not pass: left-out markers save tokens, and budgets would teach to leave them out.
+        """
         progress, slot = self._progress, self.slot
         assert progress.stop is not None
         assert (result is None) == bool(progress.trouble)
@@ -165,10 +168,17 @@ class Episode:
             turns=tuple(progress.turns),
             composition=self.harness.composition,
             stop=progress.stop,
-            result=result or Result(status="invalid", detail=progress.trouble),
+            result=self._judged(result),
             spend=spend(slot.task.domain, think_tokens=progress.think_tokens, new_tokens=progress.new_tokens),
             resumes=progress.resumes,
         )
+
+    def _judged(self, result: Result | None) -> Result:
+        if result is None:
+            return Result(status="invalid", detail=self._progress.trouble)
+        if result.status == "pass" and self._progress.malformed:
+            return Result(status="fail", detail=f"a message is not well-formed: {self._progress.malformed}")
+        return result
 
     def save(self) -> bytes:
         """Everything it owns, between two calls; `restore` goes on bit for bit. A world that cannot be saved ends it."""
@@ -247,6 +257,7 @@ class Episode:
         message = self.chat.parse(ids)
         progress.think_tokens += message.think_tokens
         progress.response = message.response
+        progress.malformed = progress.malformed or next(iter(message.problems), "")
         self.observations = tuple(self._dispatch(call) for call in message.calls)
         results = tuple(self.harness.observation(observation.text) for observation in self.observations)
         progress.turns.append(Turn(think=message.think, response=message.response, calls=message.calls, observations=results))

@@ -25,6 +25,8 @@ class Progress:
     stop: StopReason | None = None
     trouble: str = ""
     """Why nobody can judge the episode; empty where all is well."""
+    malformed: str = ""
+    """The first irregularity of a whole message, empty where the wire format was kept."""
     turns: list[Turn] = field(default_factory=list[Turn])
 
     def record(self) -> dict[str, Any]:

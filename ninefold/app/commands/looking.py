@@ -9,7 +9,7 @@ import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ninefold.app.console import AsJson, RunName, err, out, print_json
+from ninefold.app.console import AsJson, RunName, check_port, err, out, print_json
 from ninefold.app.runs import open_run
 from ninefold.chat.tokenizer import Tokenizer
 from ninefold.core.errors import UserError
@@ -36,6 +36,7 @@ def watch(
     from ninefold.app.watch import create_app
 
     target = open_run(run)
+    check_port(host, port)
     err().print(f"watching {target.path} at http://{host}:{port} (Ctrl-C ends it)", style="bold", soft_wrap=True)
     uvicorn.run(create_app(target), host=host, port=port, log_level="warning")
 

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table as RichTable
 
 from ninefold.app.console import INTERRUPTED, LEFT_OUT, AsJson, RunName, err, out, print_json
-from ninefold.app.journal import Journal, families_of, missing_domains, table_of
+from ninefold.app.journal import Families, Journal, Table, families_of, missing_domains, table_of
 from ninefold.app.progress import Progress, clock
 from ninefold.app.runs import new_run, open_run
 from ninefold.app.table import summarize, summary_line, terminal_table
@@ -52,7 +52,7 @@ def run(
     to mend, 3 done without a domain that this machine cannot isolate, 130 interrupted.
     """
     from ninefold.app.configuration import resolve
-    from ninefold.recipes.run import STAGES, run_recipe
+    from ninefold.recipes.run import STAGES, check, run_recipe
     from ninefold.recipes.whole import recipe
 
     given = [*(overrides or []), *([f"seed={seed}"] if seed is not None else [])]
@@ -62,6 +62,7 @@ def run(
     if until and until not in (stages := [stage.name for stage in STAGES]):
         raise UserError(f"--until {until}: there is no such stage; there are {', '.join(stages)}")
     if dry_run:
+        check(resolved, target)
         print_plan(resolved)
         return
     with followed(target, f"ninefold run {name}" + (f" --name {run_name}" if run_name else "")):
@@ -98,10 +99,11 @@ def conclude(run: Run) -> None:
         raise typer.Exit(LEFT_OUT)
 
 
-def print_table(run: Run, *, as_json: bool = False) -> None:
-    """The 3×3 table, if the run was evaluated."""
+def print_table(run: Run, table: Table | None = None, families: Families | None = None, *, as_json: bool = False) -> None:
+    """The 3×3 table, if the run was evaluated; of other figures where they are given."""
     journal = Journal.of(run)
-    table, families = table_of(run, journal), families_of(run, journal)
+    table = table_of(run, journal) if table is None else table
+    families = families_of(run, journal) if families is None else families
     if as_json:
         summary = summarize(table)
         recovery = summary and summary.recovery
@@ -147,8 +149,8 @@ def stage(
 ) -> None:
     """Run one stage, or one cell, on the checkpoints that stand before it.
 
-    With --from a new run begins with another run's corpus, tokenizer and models: `ninefold stage trial rl --cell coding/low
-    --from nano --set rl.steps=60`.
+    With --from a new run begins with another run's corpus, tokenizer and models, and a cell with those that it goes on from:
+    `ninefold stage trial rl --cell coding/low --from nano --set rl.steps=60`.
     """
     from ninefold.app.configuration import resolve, stored_recipe
     from ninefold.app.single import borrow, run_stage
@@ -157,7 +159,7 @@ def stage(
         origin = open_run(source)
         target = new_run(run)
         recipe = resolve(stored_recipe(origin), target, overrides=overrides or ())
-        borrow(origin, target, recipe, before=stage)
+        borrow(origin, target, recipe, before=stage, cell=cell)
     else:
         target = open_run(run)
         recipe = resolve(stored_recipe(target), target, overrides=overrides or ())
@@ -173,17 +175,25 @@ def evaluate(
     seed: Annotated[int | None, typer.Option("--seed", help="Which held-out tasks.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate every model of a run on held-out tasks, the same for all, and print the table."""
+    """Evaluate every model of a run on held-out tasks, the same for all, and print the table.
+
+    With another number of tasks or seed than the recipe's the figures stand beside the run's own, which stay as they are.
+    """
     from ninefold.app.configuration import stored_recipe
-    from ninefold.app.single import run_stage
+    from ninefold.app.single import evaluate_beside, run_stage
 
     target = open_run(run)
     recipe = stored_recipe(target)
     changes = {name: value for name, value in (("tasks", tasks), ("seed", seed)) if value is not None}
-    recipe = recipe.model_copy(update={"evaluate": recipe.evaluate.model_copy(update=changes)})
-    with followed(target, f"ninefold evaluate {run}"):
-        run_stage(recipe, target, "evaluate", redo=True)
-    print_table(target, as_json=as_json)
+    asked = recipe.evaluate.model_copy(update=changes)
+    again = f"ninefold evaluate {run}" + "".join(f" --{name} {value}" for name, value in changes.items())
+    with followed(target, again):
+        if asked == recipe.evaluate:
+            run_stage(recipe, target, "evaluate", redo=True)
+            table, families = None, None
+        else:
+            table, families = evaluate_beside(recipe.model_copy(update={"evaluate": asked}), target)
+    print_table(target, table, families, as_json=as_json)
 
 
 def set_(
@@ -209,6 +219,8 @@ def set_(
             raise UserError(f"{value!r}: write KEY=VALUE with a key that can change, e.g. tau_b.coding.low=0.6")
         given[key] = parse_value(text)
     Multipliers().changed(given)
+    if given and is_complete(target.stage("rl")):
+        err().print("the run's RL is over: nothing will follow these values", style="yellow")
     if given:
         changed |= given
         write_json(target.controls, changed)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ninefold.app.console import RunName, err, out
+from ninefold.app.console import RunName, check_port, err, out
 from ninefold.app.runs import open_run
 from ninefold.core.errors import UserError
 from ninefold.core.store import Run
@@ -66,6 +66,7 @@ def serve(
     if host not in LOCAL and not api_key:
         raise UserError(f"--host {host} opens the server to others: give it an --api-key (or NINEFOLD_API_KEY)")
     target = open_run(run)
+    check_port(host, port)
     service = open_service(target, stage or _final(target), draft=draft)
     err().print(f"model {service.model} at http://{host}:{port}/v1 (Ctrl-C ends it)", style="bold", soft_wrap=True)
     uvicorn.run(create_app(service, api_key=api_key or None), host=host, port=port, log_level="warning")

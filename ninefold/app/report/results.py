@@ -164,6 +164,6 @@ def notes(journal: Journal) -> Section:
 
 def configuration(run: Run) -> Section:
     """The resolved recipe."""
-    text = run.config.read_text() if run.config.exists() else ""
+    text = run.config.read_text(encoding="utf-8", errors="replace") if run.config.exists() else ""
     body = f"<details><summary>config.toml</summary><pre>{escape(text)}</pre></details>" if text else ""
     return section("Configuration", "", body=body, until="The run has no config.toml.")

@@ -80,6 +80,28 @@ def _sampled(rows: Sequence[Row]) -> list:
     return [segment for row in rows for segment in row.segments if segment.source == "sampled"]
 
 
+@pytest.mark.parametrize("reload", [False, True])
+def test_left_out_markers_do_not_pass(assistant: Family, chat: Xtml, reload: bool) -> None:
+    """The state is right and the answer is read all the same, but tokens saved by breaking the format earn nothing."""
+    slot = slot_for(assistant)
+    policy = assistant.gold(slot.task)
+    episode = Episode.start(slot, family=assistant, harness=PLAIN, chat=chat)
+    closing = chat.tokenizer.control["<|close|>"]
+    while not episode.done:
+        ids = chat.completion(PLAIN.to_wire(policy.move(episode.observations), episode.tools)).tolist()
+        first = ids.index(closing)
+        cut = ids[:first] + ids[ids.index(chat.tokenizer.control["<|sep|>"], first) + 1 :]
+        episode.accept(completion(episode.request(), cut))
+        if reload and not episode.done:
+            episode = Episode.restore(episode.save(), families={assistant.name: assistant}, chat=chat)
+    final = episode.final()
+    assert final is not None
+    assert assistant.verify(slot.task, final).status == "pass"
+    trajectory = episode.conclude(assistant.verify(slot.task, final))
+    assert trajectory.result.status == "fail"
+    assert "unclosed" in trajectory.result.detail
+
+
 def test_each_turn_extends_the_ids_before(assistant: Family, chat: Xtml) -> None:
     episode = Episode.start(slot_for(assistant), family=assistant, harness=PLAIN, chat=chat)
     policy = assistant.demonstrate(episode.slot.task, Style(effort="max", seed=1))
