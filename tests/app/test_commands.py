@@ -130,7 +130,7 @@ def test_what_the_machine_refuses_is_told_without_a_traceback(run: Run, here: Pa
     run.config.write_bytes(b"\xff\xfe")
     assert "not valid TOML" in call("evaluate", "trial", status=2).stderr
     run.config.write_text("")
-    assert "is empty" in call("chat", "trial", "--prompt", "hi", status=2).stderr
+    assert "is empty" in call("evaluate", "trial", status=2).stderr
 
 
 def test_a_run_with_nothing_yet_takes_other_values(here: Path) -> None:
