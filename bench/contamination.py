@@ -1,9 +1,10 @@
 """Whether anything that a run pre-trains on holds a task: documents, every window of worksheets, conversations.
 
 `python bench/contamination.py --run runs/nano` draws tasks of every family, level and split, other ones than the corpus was
-cleaned against. A document or worksheet that holds an instruction (13 words of it in a row, or all of a shorter one) is a hit,
-and so is a conversation about a task whose content is that of a task of another split. The same search for planted copies
-shows that it would see them. The last line is one JSON object.
+cleaned against. A document that holds an instruction (13 words of it in a row, or all of a shorter one) is a hit; so is a
+worksheet that holds a whole one, for worksheets are drawn from the same few words as tasks and share facts with them by
+chance; and so is a conversation about a task whose content is that of a task of another split. The same search for planted
+copies shows that it would see them. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from ninefold.recipes.kit import Kit
 from ninefold.recipes.pretrain import load_mixture, window
 
 PLANTED = 200
+WHOLE = 10**9
+"""Words that no instruction has."""
 
 
 def tasks_of(kit: Kit, count: int) -> list[Task]:
@@ -72,13 +75,15 @@ def main() -> None:
 
     tasks = tasks_of(kit, arguments.tasks)
     contamination = Contamination(task.instruction for task in tasks)
+    whole = Contamination((task.instruction for task in tasks), ngram=WHOLE)
     texts = list(windows(kit))
-    hits = [f"{domain}: {text[:80]!r}" for domain, text in texts if text in contamination]
+    hits = [f"{domain}: {text[:80]!r}" for domain, text in texts if text in (whole if domain == "skills" else contamination)]
     about = conversed(kit)
     contents = {content(task) for task in tasks}
     hits += [f"conversation: {task.id}" for task in about if content(task) in contents]
     stride = max(1, len(tasks) // PLANTED)
-    planted = sum(f"{texts[n][1]} {task.instruction} {texts[-n][1]}" in contamination for n, task in enumerate(tasks[::stride]))
+    copied = [f"{texts[n][1]} {task.instruction} {texts[-n][1]}" for n, task in enumerate(tasks[::stride])]
+    planted = sum(text in contamination and text in whole for text in copied)
     copies = len(tasks[::stride])
 
     characters = sum(len(text) for _, text in texts)

@@ -45,20 +45,22 @@ def rejected(document: Document, rules: Rules) -> str | None:
 class Contamination:
     """Texts of tasks that no document may hold."""
 
-    def __init__(self, task_texts: Iterable[str]) -> None:
+    def __init__(self, task_texts: Iterable[str], *, ngram: int = NGRAM) -> None:
+        """`ngram` words in a row betray a text that has as many; a shorter one must stand there whole."""
+        self._ngram = ngram
         self._texts: dict[tuple[str, ...], list[str]] = {}
         self._ngrams: set[tuple[str, ...]] = set()
         for text in task_texts:
             words = _words(text)
-            if len(words) >= NGRAM:
-                self._ngrams.update(_ngrams(words, NGRAM))
+            if len(words) >= ngram:
+                self._ngrams.update(_ngrams(words, ngram))
             elif words:
                 self._texts.setdefault(tuple(words[:3]), []).append(" ".join(words))
 
     def __contains__(self, text: str) -> bool:
-        """Whether `text` holds a task: 13 words in a row of a long one, or a short one whole."""
+        """Whether `text` holds a task: `ngram` words in a row of a long one, or a short one whole."""
         words = _words(text)
-        if not self._ngrams.isdisjoint(_ngrams(words, NGRAM)):
+        if not self._ngrams.isdisjoint(_ngrams(words, self._ngram)):
             return True
         joined = " ".join(words)
         starts: Set[tuple[str, ...]] = self._texts.keys() & {t for n in (1, 2, 3) for t in _ngrams(words, n)}
