@@ -84,7 +84,7 @@ def main() -> None:
     stride = max(1, len(tasks) // PLANTED)
     copied = [f"{texts[n][1]} {task.instruction} {texts[-n][1]}" for n, task in enumerate(tasks[::stride])]
     planted = sum(text in contamination and text in whole for text in copied)
-    copies = len(tasks[::stride])
+    copies = len(copied)
 
     characters = sum(len(text) for _, text in texts)
     size = f"{characters / 1e6:.1f} M characters"

@@ -65,7 +65,7 @@ def _cut(tensors: Iterator[tuple[str, Tensor]], shard_bytes: int) -> list[dict[s
 
 def load_config(folder: Path) -> K3Config:
     """The configuration in `folder`. Raises UserError where there is none."""
-    return K3Config.from_public(_read_public(folder))
+    return K3Config.from_public(read_public(folder))
 
 
 def load_model(folder: Path) -> K3:
@@ -73,7 +73,7 @@ def load_model(folder: Path) -> K3:
 
     Raises UserError that says which file or tensor is missing or unfit.
     """
-    public = _read_public(folder)
+    public = read_public(folder)
     config = K3Config.from_public(public)
     model = K3(config)
     state = _stacked(read_tensors(folder), config)
@@ -106,7 +106,8 @@ def check_tensors(state: Mapping[str, Tensor], model: nn.Module, folder: Path) -
             raise UserError(f"{folder}: {name} is {tuple(state[name].shape)}, this configuration has {tuple(tensor.shape)}")
 
 
-def _read_public(folder: Path) -> dict[str, Any]:
+def read_public(folder: Path) -> dict[str, Any]:
+    """The `config.json` of a model's folder. Raises UserError where there is none, or it is damaged."""
     if not (folder / CONFIG).exists():
         raise UserError(f"{folder} holds no model: it has no {CONFIG}")
     return read_json(folder / CONFIG)

@@ -33,7 +33,6 @@ BYTES = {"bf16": 2.0, "mxfp4": 4.25 / 8}
 """Bytes a parameter; MXFP4 shares an 8-bit scale among 32."""
 STATE_BYTES = 4
 """The recurrent state is kept in fp32."""
-CONTEXT = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

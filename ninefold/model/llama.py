@@ -7,7 +7,6 @@ Q head width, R query heads of one key-value head.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 from ninefold.core.config import Config, faults
 from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
-from ninefold.model.checkpoint import CONFIG, check_tensors, read_tensors
+from ninefold.model.checkpoint import CONFIG, check_tensors, read_public, read_tensors
 from ninefold.model.decode import Cache, Rows
 from ninefold.model.k3 import Hidden
 from ninefold.model.mla import pad, unpad
@@ -30,8 +29,6 @@ from ninefold.model.norm import RMSNorm, rms_norm
 from ninefold.model.ops.gqa import LlamaWeights, Turn, entry, gqa_step, keys_values, llama_step, mixed, rotate, split, swiglu
 
 FAMILIES = ("llama", "qwen2")
-FEW = 64
-"""Rows up to which one kernel for the whole step beats products by BLAS."""
 TABLE = 256
 """Places whose angles are made at once."""
 Attend = Callable[[int, Tensor, Turn], Tensor]
@@ -205,9 +202,7 @@ def normed(x_ND: Tensor, weight_D: Tensor, config: LlamaConfig) -> Tensor:
 
 def load_llama(folder: Path) -> Llama:
     """The model in a Hugging Face folder, in float32. Raises UserError where it is none or does not fit."""
-    if not (folder / CONFIG).exists():
-        raise UserError(f"{folder} holds no model: it has no {CONFIG}")
-    model = Llama(LlamaConfig.from_hf(json.loads((folder / CONFIG).read_text())))
+    model = Llama(LlamaConfig.from_hf(read_public(folder)))
     state = {name: tensor.float() for name, tensor in read_tensors(folder).items() if not name.endswith("rotary_emb.inv_freq")}
     if model.config.tie_word_embeddings:
         state.setdefault("lm_head.weight", state.get("model.embed_tokens.weight", torch.zeros(0)))
@@ -261,7 +256,7 @@ class LlamaDecoder:
     @torch.no_grad()
     def step(self, ids_B: Tensor, cache: Cache) -> Hidden:
         """One token for each of the first `len(ids_B)` rows of the cache."""
-        if self._kernel is None or len(ids_B) > FEW:
+        if self._kernel is None:
             return self.step_torch(ids_B, cache)
         place_B = torch.from_numpy(cache.lengths[: len(ids_B)].copy())
         turn = self._turn(place_B)

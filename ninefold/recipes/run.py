@@ -11,6 +11,7 @@ from typing import Any
 
 from ninefold import __version__
 from ninefold.core.config import to_toml
+from ninefold.core.errors import UserError
 from ninefold.core.events import SCHEMA_VERSION, Emit
 from ninefold.core.store import Run, is_complete, recover_folder, write_atomic
 from ninefold.core.types import EFFORTS
@@ -108,7 +109,8 @@ def run_recipe(recipe: Recipe, run: Run, *, until: str | None = None) -> None:
 def check(recipe: Recipe, run: Run) -> Kit:
     """The run's tools. Raises UserError for what the recipe asks for and does not exist, before anything is written."""
     kit = Kit(recipe=recipe, run=run)
-    assert kit.families is not None
+    if not kit.families:
+        raise UserError("families names none: a run needs at least one, e.g. families.general.arithmetic=[0]")
     if not is_complete(run.stage("demonstrations")):
         check_files(recipe.sft)
     return kit

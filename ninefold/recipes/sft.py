@@ -53,14 +53,8 @@ def demonstrate(kit: Kit) -> None:
 
 
 def own_samples(config: SftConfig, chat: Xtml) -> list[Sample]:
-    """The conversations of `files`, one sample each. Raises UserError that lists the lines at fault."""
-    if not config.files and not config.demonstrations:
-        raise UserError("nothing to learn: sft.demonstrations is 0 and sft.files names no file")
-    samples = [
-        sample_of_segments(conversation.segments, task=f"{name}/{conversation.line}")
-        for name in config.files
-        for conversation in read_conversations(Path(name), chat)
-    ]
+    """The conversations of `files`, one sample each. Raises UserError that lists the lines at fault, too long ones also."""
+    samples = _read_files(config, chat)
     if long := [f"{s.task} ({len(s.ids):,} tokens)" for s in samples if len(s.ids) > config.longest]:
         more = f" and {len(long) - SHOWN} more" if len(long) > SHOWN else ""
         raise UserError(
@@ -70,9 +64,18 @@ def own_samples(config: SftConfig, chat: Xtml) -> list[Sample]:
 
 
 def check_files(config: SftConfig) -> None:
-    """Raise UserError for whatever `own_samples` would refuse, before there is a tokenizer."""
-    # Bytes are more than tokens will be: how long a conversation is shows only later.
-    own_samples(config.model_copy(update={"longest": 10**9}), bytewise())
+    """Raise UserError for whatever `own_samples` would refuse but lengths, which show only when there is a tokenizer."""
+    _read_files(config, bytewise())
+
+
+def _read_files(config: SftConfig, chat: Xtml) -> list[Sample]:
+    if not config.files and not config.demonstrations:
+        raise UserError("nothing to learn: sft.demonstrations is 0 and sft.files names no file")
+    return [
+        sample_of_segments(conversation.segments, task=f"{name}/{conversation.line}")
+        for name in config.files
+        for conversation in read_conversations(Path(name), chat)
+    ]
 
 
 def sft(world: World, kit: Kit) -> None:

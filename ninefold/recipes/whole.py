@@ -20,7 +20,7 @@ from ninefold.recipes.config import (
 
 
 def nano() -> Recipe:
-    """The whole recipe on a laptop CPU in about twenty minutes: one family per domain, nine experts, one student."""
+    """The whole recipe on a laptop CPU in about a quarter of an hour: one family per domain, nine experts, one student."""
     return Recipe(name="nano")
 
 

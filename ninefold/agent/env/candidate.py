@@ -10,12 +10,20 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from ninefold.core.protocols import ExecLimits, SandboxRuntime
+from ninefold.core.types import Task
 
 LIMITS = ExecLimits(seconds=2.0, memory_mb=128, output_bytes=65_536, processes=8, files_mb=4)
-"""Of a verifier's execution; of a tool's, but for the seconds, which are the task's."""
+"""Of a verifier's execution."""
+
+
+def tool_limits(task: Task) -> ExecLimits:
+    """Of what a tool of the task runs."""
+    return replace(LIMITS, seconds=task.limits.tool_seconds)
+
 
 _DRIVER = """
 def drive(module, function, calls, nonce):

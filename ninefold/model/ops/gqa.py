@@ -100,15 +100,15 @@ def llama_step(
     width = C // (2 * w.shared)
     down = w.layers[0][6]
     assert down is not None
-    F_ = len(down)
+    inner = len(down)
     assert all(cache.is_contiguous() and len(cache) >= B and cache.shape[1:] == (S, C) for cache in caches)
     assert turn[0].shape == turn[1].shape == (B, width // 2)
     assert place_B.shape == (B,)
     assert int(place_B.max()) < S
     first_BD, middle_BD, last_BD = x_BD.new_empty(B, D), x_BD.new_empty(B, D), x_BD.clone()
-    wide = max((w.heads + 2 * w.shared) * width, 2 * F_)
-    scratch = x_BD.new_empty(B * (D + wide + max(w.heads * width, F_)) + S)
-    shape = (len(w.layers), B, S, w.heads, w.shared, width, D, F_)
+    wide = max((w.heads + 2 * w.shared) * width, 2 * inner)
+    scratch = x_BD.new_empty(B * (D + wide + max(w.heads * width, inner)) + S)
+    shape = (len(w.layers), B, S, w.heads, w.shared, width, D, inner)
     addresses = native.pointers(caches)
     native.call("llama_step", last_BD, first_BD, middle_BD, w.table, addresses, *turn, place_B, scratch, *shape, w.eps)
     return first_BD, middle_BD, last_BD

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,15 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="fi
 
 
 @pytest.fixture
-def verifier():
+def judges() -> Callable[[], list[int]]:
+    """This process's children but those that other tests of the session left, as multiprocessing does its resource tracker."""
+    before = set(_children(os.getpid())) if Path("/proc/self/task").is_dir() else set()
+    return lambda: [child for child in _children(os.getpid()) if child not in before]
+
+
+@pytest.fixture
+def verifier(judges: object) -> Iterator[FreshVerifier]:
+    """Opened after other children are listed."""
     with FreshVerifier(seconds=20.0) as verifier:
         yield verifier
 
@@ -74,9 +82,9 @@ def test_a_verifier_that_overruns_costs_only_its_own_verdict():
 
 
 @needs_proc
-def test_a_child_that_dies_costs_only_its_own_verdict(verifier):
+def test_a_child_that_dies_costs_only_its_own_verdict(verifier, judges):
     assert verifier(TASK, RIGHT).status == "pass"
-    (judge,) = _children(os.getpid())
+    (judge,) = judges()
     with ThreadPoolExecutor(1) as pool:
         pending = pool.submit(verifier.verify_many, [(TASK, RIGHT), (SLOW, RIGHT), (TASK, RIGHT)])
         child = _await(lambda: _children(judge))[0]
@@ -89,21 +97,21 @@ def test_a_child_that_dies_costs_only_its_own_verdict(verifier):
 
 
 @needs_proc
-def test_a_judge_that_was_killed_is_replaced(verifier):
+def test_a_judge_that_was_killed_is_replaced(verifier, judges):
     assert verifier(TASK, RIGHT).status == "pass"
-    (judge,) = _children(os.getpid())
+    (judge,) = judges()
     os.kill(judge, signal.SIGKILL)
     assert verifier(TASK, RIGHT).status == "pass"
-    assert _children(os.getpid()) != [judge]
+    assert judges() != [judge]
 
 
 @needs_proc
-def test_nothing_is_left_after_close():
+def test_nothing_is_left_after_close(judges):
     verifier = FreshVerifier()
     verifier(TASK, RIGHT)
-    assert len(_children(os.getpid())) == 1
+    assert len(judges()) == 1
     verifier.close()
-    assert _children(os.getpid()) == []
+    assert judges() == []
     assert verifier(TASK, RIGHT).status == "pass", "a closed verifier starts anew"
     verifier.close()
 

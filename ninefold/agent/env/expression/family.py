@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -35,8 +34,7 @@ class ExpressionWorld:
         refused = refusal(call, (RUN,))
         if refused is not None:
             return Observation(text=refused)
-        limits = replace(candidate.LIMITS, seconds=self._task.limits.tool_seconds)
-        right = fits(self._task, call.arguments["code"], "shown", self._runtime, limits)
+        right = fits(self._task, call.arguments["code"], "shown", self._runtime, candidate.tool_limits(self._task))
         return Observation(text="right" if right else "wrong")
 
     def final(self, response: str | None) -> Mapping[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ninefold.agent.env import candidate
@@ -90,8 +89,8 @@ class RepairWorld:
 
     def _run_tests(self) -> str:
         """ "passed", or what the test says last."""
-        limits = replace(candidate.LIMITS, seconds=self._task.limits.tool_seconds)
-        ended = self._opened().python(_RUN.format(path=self._task.data["test"]), limits=limits)
+        program = _RUN.format(path=self._task.data["test"])
+        ended = self._opened().python(program, limits=candidate.tool_limits(self._task))
         if ended.reason != "exited":
             return f"error: {ended.reason}"
         if ended.exit_code == 0:

@@ -60,3 +60,12 @@ INLINE float dot(long N, const float *x, const float *y) {
 }
 
 INLINE float inverse_rms(long N, const float *x, float eps) { return 1.0f / sqrtf(dot(N, x, x) / N + eps); }
+
+// Turns logits [N] into a softmax whose division is left to the caller: the sum that was not divided by.
+INLINE float exponentials(long N, float *x) {
+    float peak = x[0], mass = 0.0f;
+    for (long s = 1; s < N; s++) peak = x[s] > peak ? x[s] : peak;
+#pragma omp simd reduction(+ : mass)
+    for (long s = 0; s < N; s++) mass += x[s] = exponential(x[s] - peak);
+    return mass;
+}

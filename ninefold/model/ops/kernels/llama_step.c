@@ -60,13 +60,9 @@ INLINE void turn(const float *x, const float *cosine, const float *sine, float s
 // o [Q] of one head over `count` cache entries that lie C floats apart.
 INLINE void attend(const float *query, const float *keys, const float *values, float *scores, float *o, long count, long C,
                    long Q) {
-    float peak = -INFINITY, mass = 0.0f, mixed[Q];
-    for (long s = 0; s < count; s++) {
-        scores[s] = dot(Q, query, keys + s * C);
-        peak = scores[s] > peak ? scores[s] : peak;
-    }
-#pragma omp simd reduction(+ : mass)
-    for (long s = 0; s < count; s++) mass += scores[s] = exponential(scores[s] - peak);
+    float mixed[Q];
+    for (long s = 0; s < count; s++) scores[s] = dot(Q, query, keys + s * C);
+    float mass = exponentials(count, scores);
     for (long i = 0; i < Q; i++) mixed[i] = 0.0f;
     for (long s = 0; s < count; s++)
 #pragma omp simd

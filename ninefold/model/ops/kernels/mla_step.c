@@ -17,15 +17,6 @@ INLINE void normalise(long N, const float *x, const float *weight, float eps, fl
     for (long i = 0; i < N; i++) y[i] = x[i] * r * weight[i];
 }
 
-// Turns logits [N] into a softmax whose division is left to the caller: the sum that was not divided by.
-INLINE float exponentials(long N, float *x) {
-    float peak = x[0], mass = 0.0f;
-    for (long s = 1; s < N; s++) peak = x[s] > peak ? x[s] : peak;
-#pragma omp simd reduction(+ : mass)
-    for (long s = 0; s < N; s++) mass += x[s] = exponential(x[s] - peak);
-    return mass;
-}
-
 // o [V] of one head from its absorbed query [L + R] over `count` cache entries.
 INLINE void attend(const float *query, const float *entries, const float *value_up, float *scores, float *o, long count, long L,
                    long R, long V) {
