@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ninefold.core.errors import UserError
-from ninefold.core.store import Run, is_complete
+from ninefold.core.store import COMPLETE, Run, is_complete
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 FOLDER = Path("runs")
@@ -25,7 +25,7 @@ class Entry:
     """When its event log grew last, in seconds since the epoch."""
     megabytes: float
     stages: tuple[str, ...]
-    """Complete ones, by name."""
+    """Complete ones, in the order in which they were completed."""
 
 
 def open_run(name: str) -> Run:
@@ -54,7 +54,8 @@ def list_runs(folder: Path = FOLDER) -> list[Entry]:
 
 def _entry(run: Run) -> Entry:
     stamp = run.events if run.events.exists() else run.config
-    stages = sorted((path for path in run.stage().glob("*") if is_complete(path)), key=lambda path: path.stat().st_mtime)
+    complete = [path for path in run.stage().glob("*") if is_complete(path)]
+    stages = sorted(complete, key=lambda path: (path / COMPLETE).stat().st_mtime_ns)
     return Entry(
         run=run, changed=stamp.stat().st_mtime, megabytes=size_mb(run.path), stages=tuple(path.name for path in stages)
     )

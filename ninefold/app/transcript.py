@@ -13,6 +13,8 @@ from ninefold.chat.tokenizer import Tokenizer
 from ninefold.core.types import Segment, Trajectory, Turn
 
 COLUMNS = ["id", "domain", "effort", "status", "spend", "new_tokens", "turns", "stop"]
+BRACKETS = ("⟦", "⟧")
+"""Around learned tokens where there is no colour."""
 
 
 def list_trajectories(folder: Path) -> list[dict[str, Any]]:
@@ -35,10 +37,12 @@ def print_trajectory(trajectory: Trajectory, tokenizer: Tokenizer, console: Cons
     verdict = f"{result.status} ({result.score:.2f}) after {trajectory.stop}" + (f": {result.detail}" if result.detail else "")
     console.print(Text(verdict, style="green" if result.status == "pass" else "red"))
     for number, row in enumerate(trajectory.rows if tokens else ()):
-        console.print(Text(f"\nrow {number}: {len(row)} tokens; sampled and learned ones are green", style="bold"))
+        console.print(
+            Text(f"\nrow {number}: {len(row)} tokens; sampled and learned ones are {learned_look(console)}", style="bold")
+        )
         for segment in row.segments:
             console.print(Text(_describe(segment), style="dim"))
-            console.print(masked_text(segment, tokenizer), soft_wrap=True)
+            console.print(masked_text(segment, tokenizer, console), soft_wrap=True)
 
 
 def _print_turn(turn: Turn, console: Console) -> None:
@@ -60,13 +64,24 @@ def _describe(segment: Segment) -> str:
     return "  ".join(facts if segment.finish_reason is None else [*facts, segment.finish_reason])
 
 
-def masked_text(segment: Segment, tokenizer: Tokenizer) -> Text:
-    """The segment's text, learned tokens in colour."""
+def masked_text(segment: Segment, tokenizer: Tokenizer, console: Console) -> Text:
+    """The segment's text, learned tokens in colour, or in brackets where the console has none."""
     text = Text()
     mask = segment.loss_mask.tolist()
+    before, behind = ("", "") if _has_colour(console) else BRACKETS
     start = 0
     for end in range(1, len(mask) + 1):
         if end == len(mask) or mask[end] != mask[start]:
-            text.append(tokenizer.decode(segment.ids[start:end]), style="green" if mask[start] else "dim")
+            piece = tokenizer.decode(segment.ids[start:end])
+            text.append(before + piece + behind if mask[start] else piece, style="green" if mask[start] else "dim")
             start = end
     return text
+
+
+def learned_look(console: Console) -> str:
+    """How `masked_text` shows learned tokens there."""
+    return "green" if _has_colour(console) else f"in {' '.join(BRACKETS)}"
+
+
+def _has_colour(console: Console) -> bool:
+    return console.color_system is not None and not console.no_color

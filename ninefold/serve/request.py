@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ninefold.core.types import Effort
 from ninefold.serve.errors import invalid
@@ -61,6 +61,12 @@ class ChatRequest(BaseModel):
     logprobs: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+
+    @field_validator("messages")
+    @classmethod
+    def _developer_is_system(cls, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """OpenAI's newer name for the system role; the wire has the older one only."""
+        return [{**m, "role": "system"} if m.get("role") == "developer" else m for m in messages]
 
     @property
     def limit(self) -> int | None:

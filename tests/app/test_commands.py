@@ -195,7 +195,10 @@ def test_preview_names_every_bad_line(here: Path) -> None:
     figures = printed("preview", "own.jsonl", "--json")
     assert figures["conversations"] == 2
     assert 0 < figures["learned"] < figures["tokens"]
-    assert "line 3" in call("preview", "own.jsonl").stdout
+    shown = call("preview", "own.jsonl").stdout
+    assert "line 3" in shown
+    assert f"{figures['learned']} learned (in ⟦ ⟧)" in shown
+    assert shown.count("⟦") == shown.count("⟧") > figures["conversations"]
     (here / "bad.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [good, *bad]) + "{torn\n")
     message = call("preview", "bad.jsonl", status=2).stderr
     assert all(f"line {number}: " in message for number in range(2, 8))

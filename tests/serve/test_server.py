@@ -140,6 +140,12 @@ def test_names_that_are_no_unicode_and_bodies_that_are_too_large(http: httpx.Cli
     assert http.get("/health").status_code == 200
 
 
+def test_a_developer_message_is_a_system_message(client: openai.OpenAI) -> None:
+    said = [ask(client, messages=[{"role": role, "content": "Be brief."}, *ASK]) for role in ("developer", "system")]
+    assert said[0].usage == said[1].usage
+    assert said[0].choices[0].message == said[1].choices[0].message
+
+
 def test_parameters_that_change_nothing_are_taken(client: openai.OpenAI) -> None:
     neutral: Any = {
         "frequency_penalty": 0,

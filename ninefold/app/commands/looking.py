@@ -92,7 +92,7 @@ def preview(
     as_json: AsJson = False,
 ) -> None:
     """Check your own SFT data line by line, and see on which tokens a model would learn, before any training."""
-    from ninefold.app.transcript import masked_text
+    from ninefold.app.transcript import learned_look, masked_text
     from ninefold.chat.xtml import Xtml
     from ninefold.data.conversations import bytewise, read_conversations
 
@@ -109,14 +109,14 @@ def preview(
     if as_json:
         print_json(figures)
         return
+    console = out()
     for conversation in conversations[:limit]:
-        out().print(Text(f"line {conversation.line}", style="bold"))
+        console.print(Text(f"line {conversation.line}", style="bold"))
         for segment in conversation.segments:
-            out().print(masked_text(segment, chat.tokenizer), end="", soft_wrap=True)
-        out().print("\n")
-    out().print(
-        "{conversations} conversations, {tokens} tokens, {learned} learned (green), longest {longest}".format(**figures)
-    )
+            console.print(masked_text(segment, chat.tokenizer, console), end="", soft_wrap=True)
+        console.print("\n")
+    counts = "{conversations} conversations, {tokens} tokens, {learned} learned ({look}), longest {longest}"
+    console.print(counts.format(**figures, look=learned_look(console)), markup=False)
 
 
 def tokenizer_of(run: Run) -> Tokenizer:
