@@ -98,7 +98,7 @@ class SpeculativeEngine(NativeEngine):
             layer = self._draft.layer
             x_TD = layer.enter(self._draft.embed(ids_T[index_T]), before_TD[index_T])
             where = torch.from_numpy(rows[layout.document[known]]), torch.from_numpy(place[known])
-            self._cache.entries[self._layer][where] = layer.attention.entry(layer.attention_input(x_TD))
+            self._cache.entries[self._layer][where] = layer.attention.entry(layer.attention_input(x_TD), where[1])
 
     @torch.no_grad()
     def _step(self) -> None:

@@ -1,8 +1,10 @@
-"""Block Attention Residuals (report Eq. 8–10, spec 01): the sites' parameters and the sources that a forward gathers."""
+"""Block Attention Residuals (report Eq. 8–10, spec 01): the sites' parameters and the sources that a forward gathers; and the
+plain residual stream that they are compared with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +34,47 @@ class Site:
         return Site(query_D=query.weight[0], norm_D=norm.weight)
 
 
+class Stream(Protocol):
+    """What the sub-layers of one forward read and write, [N, D]."""
+
+    def mix(self, site: Site | None) -> Tensor:
+        """What a site reads."""
+        ...
+
+    def add(self, y_ND: Tensor) -> None:
+        """A sub-layer's output joins."""
+        ...
+
+    def close_block(self) -> None:
+        """The layers so far make a block."""
+        ...
+
+    def outputs(self) -> list[Tensor]:
+        """Of each block, the running one last."""
+        ...
+
+
+class PlainStream:
+    """A pre-norm residual stream: every site reads the sum of all before it; a block's output is the sum at its end."""
+
+    def __init__(self, embedded_ND: Tensor) -> None:
+        self._sum = embedded_ND
+        self._closed: list[Tensor] = []
+
+    def mix(self, site: Site | None) -> Tensor:
+        assert site is None, "a plain stream has no queries"
+        return self._sum
+
+    def add(self, y_ND: Tensor) -> None:
+        self._sum = self._sum + y_ND
+
+    def close_block(self) -> None:
+        self._closed.append(self._sum)
+
+    def outputs(self) -> list[Tensor]:
+        return [*self._closed, self._sum]
+
+
 class ResidualStream:
     """The sources of one forward: the embedding, the finished blocks, and the running sum of the block at work."""
 
@@ -40,8 +83,9 @@ class ResidualStream:
         self._finished = [Source.of(embedded_ND, eps)]
         self._partial: Tensor | None = None
 
-    def mix(self, site: Site) -> Tensor:
+    def mix(self, site: Site | None) -> Tensor:
         """[N, D] the site's view of all sources."""
+        assert site is not None, "every site of this stream has a query"
         running = [] if self._partial is None else [Source.of(self._partial, self._eps)]
         return mix([*self._finished, *running], site.query_D, site.norm_D)
 

@@ -1,10 +1,11 @@
-"""Shape of a K3 model, in the field names of the public `config.json` where it has one."""
+"""Shape of a K3 model and its arms, in the field names of the public `config.json` where it has one."""
 
 from __future__ import annotations
 
-from typing import Any
+from math import inf
+from typing import Any, Literal
 
-from pydantic import ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from ninefold.core.config import Config, faults
 from ninefold.core.errors import UserError
@@ -12,14 +13,17 @@ from ninefold.model.vision import VisionConfig
 
 
 class K3Config(Config):
-    """Everything that fixes the parameters of a model and what they compute."""
+    """Everything that fixes the parameters of a model, what they compute, and how their kind is trained.
+
+    The defaults are K3's; what departs from them is for comparison (report, ablations and the K2 arm).
+    """
 
     vocab_size: int
     hidden_size: int
     """d"""
     num_hidden_layers: int
     full_attn_layers: tuple[int, ...]
-    """0-indexed layers with Gated MLA; all others are KDA. The public file counts from 1."""
+    """0-indexed layers with MLA; all others are KDA. The public file counts from 1."""
     num_attention_heads: int
     """H, of KDA and MLA alike."""
 
@@ -33,8 +37,13 @@ class K3Config(Config):
     kv_lora_rank: int
     qk_nope_head_dim: int
     qk_rope_head_dim: int
-    """Key channels shared by the heads; never rotated (NoPE)."""
+    """Key channels shared by the heads."""
     v_head_dim: int
+    mla_use_nope: bool = True
+    """The shared channels stay as they are; else they are rotated by the token's place in its document (RoPE), as in K2."""
+    rope_theta: float = Field(default=10_000.0, gt=1)
+    """Base of the rotation's angles; read only without `mla_use_nope`."""
+    mla_use_output_gate: bool = True
 
     intermediate_size: int
     """Width of the dense MLPs."""
@@ -51,17 +60,27 @@ class K3Config(Config):
     num_shared_experts: int = 1
     shared_intermediate_size: int
     """Width of one shared expert."""
+    latent_moe_use_norm: bool = True
+    """RMSNorm before the latent up-projection."""
+    hidden_act: Literal["situ", "silu"] = "situ"
+    """Of every MLP: SiTU-GLU, or SwiGLU, which is its limit at infinite bounds."""
     activation_situ_beta: float = 4.0
     activation_situ_linear_beta: float = 25.0
 
-    attn_res_block_size: int
-    """Layers of one AttnRes block."""
+    attn_res_block_size: int | None
+    """Layers of one AttnRes block; none for a plain pre-norm residual stream."""
     num_nextn_predict_layers: int = 1
     """MTP layers: 0 or 1."""
     rms_norm_eps: float = 1e-5
     initializer_range: float = 0.02
     expert_initializer_range: float = 0.02
     """Routed experts live in the narrow latent; nano models start them larger."""
+    router_balance: Literal["quantile", "sign"] = "quantile"
+    """How router biases move: Quantile Balancing, or by the sign of each expert's shortfall (auxiliary-loss-free, K2)."""
+    router_sign_step: float = Field(default=1e-3, gt=0)
+    """γ of the sign rule: how far a bias moves in one optimiser step."""
+    muon_per_head: bool = True
+    """Muon orthogonalises each head's part of a projection on its own; else whole matrices."""
     gate_lower_bound: float = -5.0
     """g_min: the smallest log-decay of a KDA channel in one token."""
     vision: VisionConfig | None = None
@@ -74,13 +93,26 @@ class K3Config(Config):
         assert all(0 <= n < self.num_hidden_layers for n in self.full_attn_layers), "full_attn_layers lie outside the model"
         assert self.num_experts_per_token < self.num_experts, "Top-(k+1) routing needs more experts than num_experts_per_token"
         assert self.num_nextn_predict_layers in (0, 1), "there is at most one MTP layer"
+        assert self.mla_use_nope or self.qk_rope_head_dim % 2 == 0, (
+            "rotated channels come in pairs: qk_rope_head_dim must be even"
+        )
         assert (self.vision is None) == (self.media_placeholder_token_id is None), "vision goes with media_placeholder_token_id"
         return self
 
     @property
-    def blocks(self) -> int:
-        """AttnRes blocks, the last perhaps partial."""
-        return -(-self.num_hidden_layers // self.attn_res_block_size)
+    def block_size(self) -> int:
+        """Layers of a block, whose end a draft may read; without AttnRes a quarter of the model [ours]."""
+        return self.attn_res_block_size or max(1, self.num_hidden_layers // 4)
+
+    @property
+    def residual_sources(self) -> int:
+        """What the output mixes: the embedding and each block, the last perhaps partial; without AttnRes the one stream."""
+        return 1 if self.attn_res_block_size is None else 1 + -(-self.num_hidden_layers // self.attn_res_block_size)
+
+    @property
+    def activation_bounds(self) -> tuple[float, float]:
+        """β₁ and β₂ of every MLP's activation; infinite for SwiGLU."""
+        return (inf, inf) if self.hidden_act == "silu" else (self.activation_situ_beta, self.activation_situ_linear_beta)
 
     def is_full_attention(self, layer: int) -> bool:
         return layer in self.full_attn_layers
@@ -107,9 +139,6 @@ class K3Config(Config):
             "model_type": "kimi_linear",
             "architectures": ["KimiLinearForCausalLM"],
             "tie_word_embeddings": False,
-            "mla_use_nope": True,
-            "mla_use_output_gate": True,
-            "latent_moe_use_norm": True,
             "moe_router_activation_func": "sigmoid",
             "moe_renormalize": True,
             "routed_scaling_factor": 1.0,
@@ -183,6 +212,9 @@ _PRIVATE = {
     "full_attn_layers",
     "gate_lower_bound",
     "linear_head_dim",
+    "muon_per_head",
+    "router_balance",
+    "router_sign_step",
     "shared_intermediate_size",
     "short_conv_kernel_size",
 }

@@ -20,7 +20,7 @@ PARTS = (
     ("MTP layer", r"mtp\."),
     ("attention residuals", r"res_(norm|proj)\."),
     ("KDA", r"self_attn\.(q_proj|k_proj|v_proj|[qkv]_conv1d|f_[ab]_proj|b_proj|A_log|dt_bias|o_norm)"),
-    ("Gated MLA", r"self_attn\.(q_a|q_b|kv_a|kv_b)"),
+    ("MLA", r"self_attn\.(q_a|q_b|kv_a|kv_b)"),
     ("routed experts", r"\.experts\."),
     ("shared experts", r"shared_experts\."),
     ("router", r"block_sparse_moe\.gate\."),
@@ -58,7 +58,7 @@ class Inspection:
     kda_layers: int
     mla_layers: int
     attnres_sources: int
-    """The embedding and each block."""
+    """The embedding and each block; 1 is a plain residual stream."""
     bytes_bf16: int
     """All weights in bf16, MTP layer and vision too."""
     bytes_released: int
@@ -68,13 +68,22 @@ class Inspection:
     state_bytes_per_sequence: int
     """KDA states in fp32 and the convolutions' last inputs in bf16; the same at every length."""
     flops_per_token: int
-    """Forward, without attention over earlier tokens: two for each active parameter, and the KDA recurrence."""
+    """Forward, without attention over earlier tokens: two for each active parameter, the KDA recurrence, and AttnRes."""
     flops_per_token_and_context: int
     """Forward, of the MLA layers for each earlier token, in the expanded form of training and prefill."""
+    mtp_flops_per_token: int
+    """Forward, of the MTP layer and its use of the head; none without one."""
+    mtp_flops_per_token_and_context: int
+    """Forward, of the MTP layer for each earlier token."""
 
     def flops(self, context: int) -> int:
         """Forward FLOPs of one token behind `context` others."""
         return self.flops_per_token + context * self.flops_per_token_and_context
+
+    def training_flops(self, context: float) -> float:
+        """FLOPs of one pre-training token behind `context` others on average: forward, twice that backward, MTP layer too."""
+        fixed = self.flops_per_token + self.mtp_flops_per_token
+        return 3 * (fixed + context * (self.flops_per_token_and_context + self.mtp_flops_per_token_and_context))
 
 
 def inspect(config: K3Config) -> Inspection:
@@ -104,6 +113,10 @@ def count(model: K3) -> Inspection:
     routed = totals["routed experts"] + _routed(model.mtp)
     everything = totals.total()
     state = heads * width * width * STATE_BYTES
+    attention = heads * 2 * (config.qk_nope_head_dim + config.qk_rope_head_dim + config.v_head_dim)
+    mtp_used = (
+        totals["MTP layer"] - _routed(model.mtp) * (config.num_experts - config.num_experts_per_token) // config.num_experts
+    )
     taps = (config.short_conv_kernel_size - 1) * 3 * heads * width
     return Inspection(
         parts=parts,
@@ -114,21 +127,34 @@ def count(model: K3) -> Inspection:
         layers=config.num_hidden_layers,
         kda_layers=kda,
         mla_layers=mla,
-        attnres_sources=config.blocks + 1,
+        attnres_sources=config.residual_sources,
         bytes_bf16=round(everything * BYTES["bf16"]),
         bytes_released=round((everything - routed) * BYTES["bf16"] + routed * BYTES["mxfp4"]),
         kv_bytes_per_token=round(mla * (config.kv_lora_rank + config.qk_rope_head_dim) * BYTES["bf16"]),
         state_bytes_per_sequence=round(kda * (state + taps * BYTES["bf16"])),
         # Decay, read, write and query of the state: 1 + 2 + 2 + 2 for each of its entries.
-        flops_per_token=2 * active + kda * heads * 7 * width * width,
-        flops_per_token_and_context=mla * heads * 2 * (config.qk_nope_head_dim + config.qk_rope_head_dim + config.v_head_dim),
+        flops_per_token=2 * active + kda * heads * 7 * width * width + _mixing(config),
+        flops_per_token_and_context=mla * attention,
+        mtp_flops_per_token=2 * (mtp_used + totals["head"]) if model.mtp else 0,
+        mtp_flops_per_token_and_context=attention if model.mtp else 0,
     )
+
+
+def _mixing(config: K3Config) -> int:
+    """FLOPs of AttnRes for one token: two for each channel of each source to score it, two to mix it, at every site."""
+    if config.attn_res_block_size is None:
+        return 0
+    sites = [config.residual_sources]
+    for n in range(config.num_hidden_layers):
+        finished = 1 + n // config.attn_res_block_size
+        sites += [finished + (n % config.attn_res_block_size > 0), finished + 1]
+    return sum(4 * config.hidden_size * sources for sources in sites if sources > 1)
 
 
 def part_of(name: str, config: K3Config) -> str:
     """The part that the parameter `name` belongs to."""
     if found := re.search(r"layers\.(\d+)\.self_attn\.(g_proj|o_proj)\.", name):
-        return "Gated MLA" if config.is_full_attention(int(found[1])) else "KDA"
+        return "MLA" if config.is_full_attention(int(found[1])) else "KDA"
     return next(part for part, pattern in PARTS if re.search(pattern, name))
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
-from ninefold.model.attnres import Query, ResidualStream, Site
+from ninefold.model.attnres import PlainStream, Query, ResidualStream, Site, Stream
 from ninefold.model.config import K3Config
 from ninefold.model.init import initialise
 from ninefold.model.kda import FusedKDA
@@ -23,7 +23,7 @@ from ninefold.model.mla import FusedMLA
 from ninefold.model.moe import LatentMoE
 from ninefold.model.mtp import MTP
 from ninefold.model.norm import RMSNorm, rms_norm
-from ninefold.model.routing import Reduce, RoutingCounts, rebalance
+from ninefold.model.routing import Reduce, rebalance
 from ninefold.model.vision import Grid, MoonViT, Projector
 
 
@@ -47,11 +47,12 @@ class FusedK3:
 
     embedding_VD: Tensor
     layers: Sequence[FusedLayer]
-    output_site: Site
+    output_site: Site | None
+    """None in a plain residual stream."""
     norm_D: Tensor
     head_VD: Tensor
     block_size: int
-    """Layers of one AttnRes block."""
+    """Layers of one block."""
     eps: float
 
     def run(self, ids_N: Tensor, attend: Attend) -> Hidden:
@@ -63,7 +64,7 @@ class FusedK3:
 
     def run_embedded(self, x_ND: Tensor, attend: Attend) -> Hidden:
         """`run` from input embeddings, some of which may be a picture's."""
-        stream = ResidualStream(x_ND, self.eps)
+        stream: Stream = PlainStream(x_ND) if self.output_site is None else ResidualStream(x_ND, self.eps)
         for n, layer in enumerate(self.layers):
             if n and n % self.block_size == 0:
                 stream.close_block()
@@ -93,8 +94,10 @@ class Backbone(nn.Module):
         super().__init__()
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(DecoderLayer(config, n) for n in range(config.num_hidden_layers))
-        self.output_attn_res_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.output_attn_res_proj = Query(config.hidden_size)
+        self.mixes = config.attn_res_block_size is not None
+        if self.mixes:
+            self.output_attn_res_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+            self.output_attn_res_proj = Query(config.hidden_size)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
 
@@ -117,10 +120,10 @@ class K3(nn.Module):
         return FusedK3(
             embedding_VD=backbone.embed_tokens.weight,
             layers=[layer.fused() for layer in backbone.layers if isinstance(layer, DecoderLayer)],
-            output_site=Site.of(backbone.output_attn_res_norm, backbone.output_attn_res_proj),
+            output_site=Site.of(backbone.output_attn_res_norm, backbone.output_attn_res_proj) if backbone.mixes else None,
             norm_D=backbone.norm.weight,
             head_VD=self.lm_head.weight,
-            block_size=self.config.attn_res_block_size,
+            block_size=self.config.block_size,
             eps=self.config.rms_norm_eps,
         )
 
@@ -171,10 +174,10 @@ class K3(nn.Module):
     def collect_routing(self, on: bool = True) -> None:
         """Count the routing of each forward that records gradients, for `balance`."""
         for moe in self.moe_layers().values():
-            moe.counts = RoutingCounts.fresh(moe.gate.e_score_correction_bias) if on else None
+            moe.counts = moe.fresh_counts() if on else None
 
     def balance(self, reduce: Reduce | None = None) -> dict[str, float]:
-        """One Quantile Balancing update from everything counted since the last; call once per optimiser step.
+        """One update of the router biases from everything counted since the last; call once per optimiser step.
 
         `reduce` sums an int64 tensor in place over ranks. Returns `NAME.overload` (max/mean load) and `NAME.dead` (share of
         experts without a token) of each layer that counted any.

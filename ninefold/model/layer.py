@@ -1,4 +1,5 @@
-"""One decoder layer: two sites, attention (KDA or MLA) and MLP (dense or experts), each behind its norm and AttnRes query."""
+"""One decoder layer: two sites, attention (KDA or MLA) and MLP (dense or experts), each behind its norm and, with AttnRes, its
+query."""
 
 from __future__ import annotations
 
@@ -19,10 +20,11 @@ from ninefold.model.norm import RMSNorm
 class FusedLayer:
     """A layer as it computes."""
 
-    attention_site: Site
+    attention_site: Site | None
+    """None in a plain residual stream."""
     attention_norm_D: Tensor
     attention: FusedKDA | FusedMLA
-    mlp_site: Site
+    mlp_site: Site | None
     mlp_norm_D: Tensor
     mlp: FusedMoE | FusedMLP
 
@@ -31,24 +33,27 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: K3Config, layer: int) -> None:
         super().__init__()
         d, eps = config.hidden_size, config.rms_norm_eps
-        self.self_attention_res_norm = RMSNorm(d, eps)
-        self.self_attention_res_proj = Query(d)
+        self.mixes = config.attn_res_block_size is not None
+        if self.mixes:
+            self.self_attention_res_norm = RMSNorm(d, eps)
+            self.self_attention_res_proj = Query(d)
         self.input_layernorm = RMSNorm(d, eps)
         self.self_attn = MLA(config) if config.is_full_attention(layer) else KDA(config)
-        self.mlp_res_norm = RMSNorm(d, eps)
-        self.mlp_res_proj = Query(d)
+        if self.mixes:
+            self.mlp_res_norm = RMSNorm(d, eps)
+            self.mlp_res_proj = Query(d)
         self.post_attention_layernorm = RMSNorm(d, eps)
         if config.is_moe(layer):
             self.block_sparse_moe = LatentMoE(config)
         else:
-            self.mlp = MLP(d, config.intermediate_size, config.activation_situ_beta, config.activation_situ_linear_beta)
+            self.mlp = MLP(d, config.intermediate_size, *config.activation_bounds)
 
     def fused(self) -> FusedLayer:
         return FusedLayer(
-            attention_site=Site.of(self.self_attention_res_norm, self.self_attention_res_proj),
+            attention_site=Site.of(self.self_attention_res_norm, self.self_attention_res_proj) if self.mixes else None,
             attention_norm_D=self.input_layernorm.weight,
             attention=self.self_attn.fused(),
-            mlp_site=Site.of(self.mlp_res_norm, self.mlp_res_proj),
+            mlp_site=Site.of(self.mlp_res_norm, self.mlp_res_proj) if self.mixes else None,
             mlp_norm_D=self.post_attention_layernorm.weight,
             mlp=(self.block_sparse_moe if hasattr(self, "block_sparse_moe") else self.mlp).fused(),
         )

@@ -26,7 +26,8 @@ from ninefold.model.decode import Cache, Rows
 from ninefold.model.k3 import Hidden
 from ninefold.model.mla import pad, unpad
 from ninefold.model.norm import RMSNorm, rms_norm
-from ninefold.model.ops.gqa import LlamaWeights, Turn, entry, gqa_step, keys_values, llama_step, mixed, rotate, split, swiglu
+from ninefold.model.ops.gqa import LlamaWeights, entry, gqa_step, keys_values, llama_step, mixed, split, swiglu
+from ninefold.model.ops.rope import Turn, rotate, rotations
 
 FAMILIES = ("llama", "qwen2")
 TABLE = 256
@@ -81,13 +82,6 @@ class LlamaConfig(Config):
             return LlamaConfig.model_validate(given | {"qkv_bias": kind == "qwen2"})
         except ValidationError as error:
             raise UserError(f"{CONFIG}: {faults(error)}") from None
-
-
-def rotations(places_N: Tensor, width: int, theta: float) -> Turn:
-    """Cosines and sines [N, Q / 2] of a head's channel pairs (c, c + Q / 2) at these places."""
-    rate = theta ** -(torch.arange(0, width, 2, dtype=torch.float32, device=places_N.device) / width)
-    angle = places_N[:, None].float() * rate
-    return angle.cos(), angle.sin()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,5 @@
-"""Gated multi-head latent attention without positions (spec 01): packed, continuing a cache, and one token at a time.
+"""Gated multi-head latent attention without positions (spec 01): packed, continuing a cache, and one token at a time; for
+comparison also without the gate, and with rotated shared channels, as in K2.
 
 Shapes: T tokens, D documents, B cache rows, S places, H heads, N nope and R rope channels, Q = N + R, V value width,
 L latent width, C = L + R cached channels.
@@ -20,6 +21,7 @@ from ninefold.model.norm import RMSNorm, rms_norm
 from ninefold.model.ops import native
 from ninefold.model.ops.layer import MLAWeights, mla_layer_step
 from ninefold.model.ops.product import product
+from ninefold.model.ops.rope import rotate_neighbours, rotations
 
 KeyValue = tuple[Tensor, Tensor]
 """[T, H, Q] and [T, H, V]"""
@@ -30,7 +32,7 @@ class FusedMLA:
     """The layer as it computes: one product reads the input."""
 
     input_ID: Tensor
-    """Rows: query latent, key-value latent, shared key channels, output gate."""
+    """Rows: query latent, key-value latent, shared key channels, output gate if there is one."""
     query_norm: Tensor
     query_up: Tensor
     """[H·Q, query latent]"""
@@ -40,6 +42,9 @@ class FusedMLA:
     output: Tensor
     """[hidden, H·V]"""
     rope: int
+    theta: float | None
+    """Base of the angles that the shared channels are turned by; None leaves them as they are."""
+    gated: bool
     eps: float
     record: Callable[[Tensor, Tensor, float], None] | None
     """Sees padded queries, keys and the scale of every packed forward."""
@@ -48,13 +53,13 @@ class FusedMLA:
     def scale(self) -> float:
         return (self.key_up_HNL.shape[1] + self.rope) ** -0.5
 
-    def entry(self, x_ND: Tensor) -> Tensor:
-        """[N, C] what these tokens leave in a cache."""
-        return self._project(x_ND)[1]
+    def entry(self, x_ND: Tensor, place_N: Tensor) -> Tensor:
+        """[N, C] what these tokens leave in a cache, at their places in it."""
+        return self._project(x_ND, place_N)[1]
 
     def packed(self, x_TD: Tensor, layout: DocLayout) -> Tensor:
         """[T, D] of whole documents."""
-        q_THQ, entry_TC, gate = self._project(x_TD)
+        q_THQ, entry_TC, gate = self._project(x_TD, torch.from_numpy(layout.position))
         k_THQ, v_THV = self._expand(entry_TC)
         q_DHSQ, k_DHSQ, v_DHSV = (pad(t, layout) for t in (q_THQ, k_THQ, v_THV))
         if self.record is not None:
@@ -65,9 +70,10 @@ class FusedMLA:
     def branched(self, x_TD: Tensor, layout: DocLayout, earlier: Sequence[KeyValue]) -> tuple[Tensor, KeyValue]:
         """[T, D] of a draft's step: row t attends to the first step's rows up to t, and to row t of every later step.
 
-        `earlier` holds the keys and values of the steps before this one; those of this step come back.
+        `earlier` holds the keys and values of the steps before this one; those of this step come back. Its place is as many
+        behind the first step's.
         """
-        q_THQ, entry_TC, gate = self._project(x_TD)
+        q_THQ, entry_TC, gate = self._project(x_TD, torch.from_numpy(layout.position) + len(earlier))
         steps = [*earlier, self._expand(entry_TC)]
         (k_DHSQ, v_DHSV), q_DHSQ = (pad(t, layout) for t in steps[0]), pad(q_THQ, layout)
         past_DHSS = (q_DHSQ @ k_DHSQ.transpose(-1, -2)) * self.scale
@@ -83,9 +89,10 @@ class FusedMLA:
 
     def extend(self, x_TD: Tensor, layout: DocLayout, cache_BSC: Tensor, rows_D: Tensor, starts_D: Tensor) -> Tensor:
         """[T, D] of continuations: document i goes on in cache row `rows_D[i]` after its first `starts_D[i]` tokens."""
-        q_THQ, entry_TC, gate = self._project(x_TD)
         document_T, position_T = torch.from_numpy(layout.document), torch.from_numpy(layout.position)
-        cache_BSC[rows_D[document_T], starts_D[document_T] + position_T] = entry_TC
+        place_T = starts_D[document_T] + position_T
+        q_THQ, entry_TC, gate = self._project(x_TD, place_T)
+        cache_BSC[rows_D[document_T], place_T] = entry_TC
         longest = int((starts_D + torch.from_numpy(layout.lengths)).max())
         k_DSHQ, v_DSHV = self._expand(cache_BSC[rows_D, :longest])
         q_DHXQ = pad(q_THQ, layout)
@@ -106,7 +113,7 @@ class FusedMLA:
 
     def step_torch(self, x_BD: Tensor, cache_BSC: Tensor, position_B: Tensor, hidden_BS: Tensor) -> Tensor:
         """`step` from the single operations."""
-        q_BHQ, entry_BC, gate = self._project(x_BD)
+        q_BHQ, entry_BC, gate = self._project(x_BD, position_B)
         cache_BSC[torch.arange(len(x_BD)), position_B] = entry_BC
         seen_BSC = cache_BSC[:, : hidden_BS.shape[1]]
         q_nope, q_rope = q_BHQ.split((q_BHQ.shape[-1] - self.rope, self.rope), -1)
@@ -119,6 +126,9 @@ class FusedMLA:
 
     @cached_property
     def _kernel(self) -> MLAWeights | None:
+        """None for shapes that the kernel does not take, for rotated channels, and without the gate."""
+        if self.theta is not None or not self.gated:
+            return None
         weights = MLAWeights(
             query_norm_A=self.query_norm,
             query_up_AX=self.query_up.T.contiguous(),
@@ -130,13 +140,19 @@ class FusedMLA:
         )
         return weights if weights.fits else None
 
-    def _project(self, x_ND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries [N, H, Q], cache entries [N, C], gate logits [N, H·V]."""
+    def _project(self, x_ND: Tensor, place_N: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Queries [N, H, Q], cache entries [N, C], gate logits [N, H·V] if there is a gate; places are within documents."""
         heads, latent = len(self.key_up_HNL), len(self.latent_norm_L)
-        sizes = (len(self.query_norm), latent, self.rope, self.output.shape[1])
+        sizes = (len(self.query_norm), latent, self.rope, self.output.shape[1] * self.gated)
         query, latent, shared, gate = product(x_ND, self.input_ID).split(sizes, -1)
         q = product(rms_norm(query, self.query_norm, self.eps), self.query_up).unflatten(-1, (heads, -1))
-        return q, torch.cat([rms_norm(latent, self.latent_norm_L, self.eps), shared], -1), gate
+        if self.theta is not None:
+            turn = rotations(place_N.to(x_ND.device), self.rope, self.theta)
+            q_nope, q_rope = q.split((q.shape[-1] - self.rope, self.rope), -1)
+            q = torch.cat([q_nope, rotate_neighbours(q_rope, turn)], -1)
+            shared = rotate_neighbours(shared[:, None], turn)[:, 0]
+        entry = torch.cat([rms_norm(latent, self.latent_norm_L, self.eps), shared], -1)
+        return q, entry, gate if self.gated else None
 
     def _expand(self, entry_XC: Tensor) -> tuple[Tensor, Tensor]:
         """Keys [..., H, Q] and values [..., H, V] of cache entries [..., C]."""
@@ -146,8 +162,9 @@ class FusedMLA:
         v = F.linear(latent, self.value_up_HVL.flatten(0, 1)).unflatten(-1, (heads, -1))
         return torch.cat([k_nope, shared.unsqueeze(-2).expand(*k_nope.shape[:-1], -1)], -1), v
 
-    def _output(self, o_NHV: Tensor, gate: Tensor) -> Tensor:
-        return product(torch.sigmoid(gate) * o_NHV.flatten(-2), self.output)
+    def _output(self, o_NHV: Tensor, gate: Tensor | None) -> Tensor:
+        o_NX = o_NHV.flatten(-2)
+        return product(o_NX if gate is None else torch.sigmoid(gate) * o_NX, self.output)
 
 
 def pad(x_THX: Tensor, layout: DocLayout) -> Tensor:
@@ -178,7 +195,8 @@ class MLA(nn.Module):
         self.kv_a_proj_with_mqa = nn.Linear(d, self.latent + self.rope, bias=False)
         self.kv_a_layernorm = RMSNorm(self.latent, self.eps)
         self.kv_b_proj = nn.Linear(self.latent, heads * (self.nope + self.value), bias=False)
-        self.g_proj = nn.Linear(d, heads * self.value, bias=False)
+        self.g_proj = nn.Linear(d, heads * self.value, bias=False) if config.mla_use_output_gate else None
+        self.theta = None if config.mla_use_nope else config.rope_theta
         self.o_proj = nn.Linear(heads * self.value, d, bias=False)
         self.recording = False
         self.max_logit_H: Tensor | None = None
@@ -187,8 +205,9 @@ class MLA(nn.Module):
     def fused(self) -> FusedMLA:
         """The layer ready to compute; gradients flow back to the parameters."""
         key_up, value_up = self.kv_b_proj.weight.view(self.heads, -1, self.latent).split((self.nope, self.value), 1)
+        inputs = (self.q_a_proj, self.kv_a_proj_with_mqa, self.g_proj)
         return FusedMLA(
-            input_ID=torch.cat([self.q_a_proj.weight, self.kv_a_proj_with_mqa.weight, self.g_proj.weight]),
+            input_ID=torch.cat([projection.weight for projection in inputs if projection is not None]),
             query_norm=self.q_a_layernorm.weight,
             query_up=self.q_b_proj.weight,
             latent_norm_L=self.kv_a_layernorm.weight,
@@ -196,6 +215,8 @@ class MLA(nn.Module):
             value_up_HVL=value_up,
             output=self.o_proj.weight,
             rope=self.rope,
+            theta=self.theta,
+            gated=self.g_proj is not None,
             eps=self.eps,
             record=self._record if self.recording and torch.is_grad_enabled() else None,
         )

@@ -1,4 +1,4 @@
-"""Gated MLP with the SiTU activation (spec 01): the dense layers and the shared experts."""
+"""Gated MLP with the SiTU activation, or SwiGLU at infinite bounds (spec 01): the dense layers and the shared experts."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import isinf
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +39,8 @@ class FusedMoE:
     """Up."""
     w2_ELF: Tensor
     """Down."""
-    norm_L: Tensor
+    norm_L: Tensor | None
+    """None where the latent goes up as it is."""
     output: Tensor
     """[D, L + shared inner]: latent up-projection beside the shared down-projection."""
     beta_gate: float
@@ -62,7 +64,7 @@ class FusedMoE:
         index_Nk, weight_Nk, cutoff_N = route(scores_NE, self.bias_E, self.top_k)
         if self.counts is not None:
             self.counts.add(scores_NE.detach(), cutoff_N.detach(), index_Nk)
-        latent = len(self.norm_L)
+        latent = self.w1_EFL.shape[2]
         shared = self.output.shape[1] - latent
         z_NL, gate, up = product(x_ND, self.input_ID).split((latent, shared, shared), -1)
         if self.quantized:
@@ -70,10 +72,14 @@ class FusedMoE:
         bank = (self.w1_EFL, self.w3_EFL, self.w2_ELF)
         u_NL = experts(z_NL, index_Nk, weight_Nk.to(x_ND.dtype), *bank, self.beta_gate, self.beta_up)
         inner = situ_glu(gate, up, self.beta_gate, self.beta_up)
-        return product(torch.cat([rms_norm(u_NL, self.norm_L, self.eps), inner], -1), self.output)
+        normed_NL = u_NL if self.norm_L is None else rms_norm(u_NL, self.norm_L, self.eps)
+        return product(torch.cat([normed_NL, inner], -1), self.output)
 
     @cached_property
     def _kernel(self) -> MoEWeights | None:
+        """None for shapes that the kernel does not take, for SwiGLU, and without the norm."""
+        if self.norm_L is None or isinf(self.beta_gate):
+            return None
         weights = MoEWeights(
             bias_E=self.bias_E,
             w1_ELF=self.w1_EFL.transpose(1, 2).contiguous(),
@@ -90,7 +96,7 @@ class FusedMoE:
 
 
 class Router(nn.Module):
-    """The scores' weight, and the selection bias: a buffer that only Quantile Balancing moves."""
+    """The scores' weight, and the selection bias: a buffer that only balancing moves."""
 
     def __init__(self, width: int, experts: int) -> None:
         super().__init__()
@@ -119,14 +125,19 @@ class LatentMoE(nn.Module):
         shared = config.num_shared_experts * config.shared_intermediate_size
         self.gate = Router(d, config.num_experts)
         self.experts = Experts(config.num_experts, config.moe_intermediate_size, latent)
-        self.shared_experts = MLP(d, shared, config.activation_situ_beta, config.activation_situ_linear_beta)
+        self.shared_experts = MLP(d, shared, *config.activation_bounds)
         self.routed_expert_down_proj = nn.Linear(d, latent, bias=False)
-        self.routed_expert_norm = RMSNorm(latent, config.rms_norm_eps)
+        self.routed_expert_norm = RMSNorm(latent, config.rms_norm_eps) if config.latent_moe_use_norm else None
         self.routed_expert_up_proj = nn.Linear(latent, d, bias=False)
+        self.by_quantile, self.sign_step = config.router_balance == "quantile", config.router_sign_step
         self.quantized = False
         """MXFP4 routed weights and MXFP8 inputs to them, straight-through (spec 03)."""
         self.counts: RoutingCounts | None = None
         """Collects the routing for the next bias; forwards that record no gradient do not count."""
+
+    def fresh_counts(self) -> RoutingCounts:
+        """Empty counts for a step that is routed with the bias as it stands."""
+        return RoutingCounts.fresh(self.gate.e_score_correction_bias, margins=self.by_quantile)
 
     def fused(self) -> FusedMoE:
         """The layer ready to compute; gradients flow back to the parameters."""
@@ -141,7 +152,7 @@ class LatentMoE(nn.Module):
             w1_EFL=w1,
             w3_EFL=w3,
             w2_ELF=w2,
-            norm_L=self.routed_expert_norm.weight,
+            norm_L=None if self.routed_expert_norm is None else self.routed_expert_norm.weight,
             output=torch.cat([self.routed_expert_up_proj.weight, shared.down], 1),
             beta_gate=shared.beta_gate,
             beta_up=shared.beta_up,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate
+from pathlib import Path
 
 import torch
 
 from ninefold.agent.harness.presets import phrases as harness_phrases
 from ninefold.chat.tokenizer import Tokenizer
 from ninefold.chat.xtml import wire_phrases
+from ninefold.core.events import Emit
 from ninefold.core.store import write_json
 from ninefold.core.types import SPLITS, Batch
 from ninefold.data.corpus import skills
@@ -73,12 +75,30 @@ def load_mixture(kit: Kit) -> Mixture:
 
 def pretrain(world: World, kit: Kit) -> None:
     """Stage `pretrain`, on every rank."""
-    config, seed = kit.recipe.pretrain, kit.recipe.seed
-    stage, emit = kit.run.stage("pretrain"), kit.run.log(stage="pretrain")
+    recipe, stage = kit.recipe, kit.run.stage("pretrain")
     mixture = load_mixture(kit)
-    model = K3(preset(kit.recipe.preset, vocab_size=kit.tokenizer.vocab_size), seed=seed)
+    model = K3(preset(recipe.preset, vocab_size=kit.tokenizer.vocab_size), seed=recipe.seed)
+    learn_language(world, model, mixture, recipe.pretrain, recipe.seed, stage, kit.run.log(stage="pretrain"))
+    if world.rank == 0:
+        kit.save(model, stage)
+        tokens = steps_of(recipe.pretrain) * recipe.pretrain.batch_tokens
+        finish(stage, {"tokens": tokens, "heldout": heldout_losses(model, mixture, recipe.pretrain)})
+
+
+def steps_of(config: PretrainConfig) -> int:
+    """Optimiser steps of the whole token budget."""
+    return config.tokens // config.batch_tokens
+
+
+def learn_language(
+    world: World, model: K3, mixture: Mixture, config: PretrainConfig, seed: int, stage: Path, emit: Emit
+) -> None:
+    """Train `model` from its beginning, or from what `stage` has saved, and log steps and held-out losses.
+
+    `seed` fixes the batches.
+    """
     audit(model, model.config)
-    steps = config.tokens // config.batch_tokens
+    steps = steps_of(config)
     schedule = ScheduleConfig(kind="cosine", warmup=0.01, floor=config.floor)
     trainer = Trainer(model, trainer_config(config.step_sizes, steps, schedule, decay=config.weight_decay), world=world)
     mtp = MTPConfig(weight=config.mtp_weight)
@@ -93,9 +113,6 @@ def pretrain(world: World, kit: Kit) -> None:
             emit("heldout", step=step, tokens=step * config.batch_tokens, losses=losses)
 
     train(trainer, stage, batches, lambda m, b: language_loss(m, b, mtp), emit, save_every=config.save_every, after=after)
-    if world.rank == 0:
-        kit.save(model, stage)
-        finish(stage, {"tokens": steps * config.batch_tokens, "heldout": heldout_losses(model, mixture, config)})
 
 
 def window(config: PretrainConfig, step: int, steps: int) -> int:

@@ -35,7 +35,7 @@ def test_parts_are_all_and_each_once() -> None:
     assert sum(part.total for part in found.parts.values()) == sum(p.numel() for p in model.parameters())
     assert found.total + found.mtp == sum(p.numel() for p in model.parameters())
     attention = [name for name, _ in model.named_parameters() if name.startswith("model.layers.3.self_attn.")]
-    assert {part_of(name, config) for name in attention} == {"Gated MLA"}
+    assert {part_of(name, config) for name in attention} == {"MLA"}
     assert part_of("model.layers.2.self_attn.o_proj.weight", config) == "KDA"
 
 

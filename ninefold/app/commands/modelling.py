@@ -43,8 +43,8 @@ def inspect(
     table.add_row("text, without MTP layer and vision", count(found.total), count(found.active))
     out().print(table)
     facts = {
-        "layers": f"{found.layers}: {found.kda_layers} KDA, {found.mla_layers} Gated MLA",
-        "AttnRes": f"{found.attnres_sources} sources",
+        "layers": f"{found.layers}: {found.kda_layers} KDA, {found.mla_layers} {'Gated ' * config.mla_use_output_gate}MLA",
+        "AttnRes": f"{found.attnres_sources} sources" if config.attn_res_block_size else "none",
         "weights": f"{size(found.bytes_bf16)} in bf16, {size(found.bytes_released)} with routed experts in MXFP4",
         "cache": f"{size(found.kv_bytes_per_token)} a token, {size(found.state_bytes_per_sequence)} a sequence",
         "FLOPs": f"{count(found.flops(context))} a token behind {context:,} others, forward",

@@ -38,19 +38,20 @@ class Assigned:
 
 
 def k3_rules(config: K3Config) -> tuple[Rule, ...]:
-    """The rules of a K3 model; the first that matches holds.
+    """The rules of a K3 model; the first that matches holds. Without `muon_per_head` every parameter is one matrix, or a stack.
 
     Q, K, V and the output gate are split by heads, so that no head's scale sets another's step (report, Per-Head Muon,
     names Q, K, V; the gate is split alike [ours]). MLA's `kv_b_proj` holds K and V of each head: each is a matrix. Stacked
     experts are a matrix each; so are Q, K and V of each head of the vision tower. Embeddings, head, router, norms, biases,
     convolutions, AttnRes queries and scalars: AdamW.
     """
-    heads = config.num_attention_heads
-    vision = config.vision.vt_num_attention_heads if config.vision else 1
+    split = config.muon_per_head
+    heads = config.num_attention_heads if split else 1
+    vision = 3 * config.vision.vt_num_attention_heads if config.vision and split else 1
     return (
         Rule(pattern=r"(pos_emb|patch_embed\.proj)\.weight$", optimizer="adamw"),
         Rule(pattern=r"\.norm[01]\.weight$", optimizer="adamw", decay=False),
-        Rule(pattern=r"\.wqkv\.weight$", optimizer="muon", heads=3 * vision),
+        Rule(pattern=r"\.wqkv\.weight$", optimizer="muon", heads=vision),
         Rule(pattern=r"\.(wo|fc[01])\.weight$|^mm_projector\.proj", optimizer="muon"),
         Rule(pattern=r"(embed_tokens|lm_head|gate)\.weight$", optimizer="adamw"),
         Rule(pattern=r"(norm|_norm|conv1d)\.weight$|_res_proj|\.(A_log|dt_bias|bias)$", optimizer="adamw", decay=False),
@@ -58,7 +59,7 @@ def k3_rules(config: K3Config) -> tuple[Rule, ...]:
             pattern=r"\.kv_b_proj\.weight$",
             optimizer="muon",
             heads=heads,
-            within=(config.qk_nope_head_dim, config.v_head_dim),
+            within=(config.qk_nope_head_dim, config.v_head_dim) if split else (),
         ),
         Rule(pattern=r"self_attn\.(q|k|v|g|q_b)_proj\.weight$", optimizer="muon", heads=heads),
         Rule(pattern=r"\.(o|q_a|f_a|f_b|b)_proj\.weight$|\.kv_a_proj_with_mqa\.weight$", optimizer="muon"),

@@ -1,4 +1,5 @@
-"""Quantile Balancing (report Eq. 14, App. C–D): the bias that would have sent each expert its fair share of tokens.
+"""Quantile Balancing (report Eq. 14, App. C–D): the bias that would have sent each expert its fair share of tokens; and the
+sign rule that it is compared with.
 
 Nothing here carries gradients. A batch is never routed with a bias computed from itself: compute after the step.
 """
@@ -64,6 +65,12 @@ class MarginHistogram:
         before_E = reached_EB.gather(1, bin_E[:, None]).squeeze(1) - count_E
         raw_E = self.low + (bin_E + (q - before_E) / count_E) * self.width
         return raw_E - raw_E.mean()
+
+
+@torch.no_grad()
+def sign_bias(bias_E: Tensor, load_E: Tensor, step: float) -> Tensor:
+    """b + step · sign(mean load − load): the auxiliary-loss-free rule of DeepSeek-V3 and K2, signs taken of exact integers."""
+    return bias_E + step * (load_E.sum() - len(load_E) * load_E).sign()
 
 
 def expert_load(index_Tk: Tensor, experts: int) -> Tensor:

@@ -14,16 +14,7 @@ from torch import Tensor
 
 from ninefold.model.ops import native
 from ninefold.model.ops.layer import WIDE
-
-Turn = tuple[Tensor, Tensor]
-"""Cosines and sines, [N, Q / 2]."""
-
-
-def rotate(x_NHQ: Tensor, turn: Turn) -> Tensor:
-    """Turn each pair of channels (c, c + Q / 2) by the angle of the row's place."""
-    cos, sin = (part[:, None].to(x_NHQ.dtype) for part in turn)
-    a, b = x_NHQ.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+from ninefold.model.ops.rope import Turn, rotate
 
 
 def split(qkv_NX: Tensor, heads: int, shared: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,10 +1,15 @@
-"""SiTU-GLU (report, Stable LatentMoE): a gated unit with smooth bounds on both sides, |out| ≤ β₁ β₂."""
+"""SiTU-GLU (report, Stable LatentMoE): a gated unit with smooth bounds on both sides, |out| ≤ β₁ β₂.
+
+With infinite bounds it is SwiGLU, exactly; the kernels know finite ones only.
+"""
 
 from __future__ import annotations
 
+from math import isinf
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -14,7 +19,7 @@ from ninefold.model.ops import native
 def situ_glu(gate: Tensor, up: Tensor, beta_gate: float = 4.0, beta_up: float = 25.0) -> Tensor:
     """β₁ tanh(g/β₁) σ(g) · β₂ tanh(u/β₂), elementwise; near 0 it is SwiGLU to first order."""
     assert gate.shape == up.shape
-    if native.usable(gate, up):
+    if not isinf(beta_gate) and native.usable(gate, up):
         return _SituNative.apply(gate, up, None, beta_gate, beta_up)
     return situ_glu_torch(gate, up, beta_gate, beta_up)
 
@@ -28,13 +33,16 @@ def weighted_situ_glu(
     """
     assert gate_TEF.shape == up_TEF.shape
     assert weight_TE.shape == gate_TEF.shape[:-1]
-    if native.usable(gate_TEF, up_TEF, weight_TE):
+    if not isinf(beta_gate) and native.usable(gate_TEF, up_TEF, weight_TE):
         return _SituNative.apply(gate_TEF, up_TEF, weight_TE, beta_gate, beta_up)
     return weighted_situ_glu_torch(gate_TEF, up_TEF, weight_TE, beta_gate, beta_up)
 
 
 def situ_glu_torch(gate: Tensor, up: Tensor, beta_gate: float = 4.0, beta_up: float = 25.0) -> Tensor:
     """`situ_glu` in PyTorch, on any device."""
+    assert isinf(beta_gate) == isinf(beta_up), "both sides have a bound, or neither has"
+    if isinf(beta_gate):
+        return F.silu(gate) * up
     return (beta_gate * torch.tanh(gate / beta_gate) * torch.sigmoid(gate)) * (beta_up * torch.tanh(up / beta_up))
 
 
