@@ -95,8 +95,8 @@ class Plan:
     ablated: str = "nano"
     """Size of the ablations."""
     arms: tuple[str, ...] = tuple(ARMS)
-    compared: tuple[str, ...] = ("tiny", "nano", "micro")
-    """Sizes of K3 against k2."""
+    compared: tuple[str, ...] = ("nano", "tiny", "micro")
+    """Sizes of K3 against k2, the one that is searched already first."""
     tokens: int = 524_288
     """Of an ablation run."""
     budgets: tuple[float, ...] = (0.5, 2.0)

@@ -13,6 +13,7 @@ from ninefold.chat.template import TEMPLATE
 from ninefold.core.errors import UserError
 from ninefold.core.store import Run, is_complete, read_json, write_atomic, write_json
 from ninefold.model.checkpoint import CONFIG, save_model
+from ninefold.model.config import K3Config
 from ninefold.recipes.kit import Kit
 
 CARD = """---
@@ -21,8 +22,8 @@ tags: [kimi-k3, ninefold]
 ---
 # {name}
 
-A {parameters:,}-parameter K3-style model (KDA + gated MLA, attention residuals, Stable LatentMoE): stage `{stage}` of a run of
-ninefold {version}, preset `{preset}`, seed {seed}. Trained on generated tasks: {families}.
+A {parameters:,}-parameter {kind}: stage `{stage}` of a run of ninefold {version}, preset
+`{preset}`, seed {seed}. Trained on generated tasks: {families}.
 
 ## Use
 Chat in XTML: `chat_template.jinja`. Its variables: `messages`, `tools`, `thinking_effort` (low, high, max; how much the model
@@ -82,6 +83,7 @@ def export(run: Run, folder: Path, *, stage: str = "", packed: bool = False) -> 
     card = CARD.format(
         name=run.name,
         parameters=sum(p.numel() for p in model.parameters()),
+        kind=_kind(model.config),
         stage=stage,
         version=__version__,
         preset=recipe.preset,
@@ -91,6 +93,14 @@ def export(run: Run, folder: Path, *, stage: str = "", packed: bool = False) -> 
         figures=_figures(run, stage),
     )
     write_atomic(folder / "README.md", card)
+
+
+def _kind(config: K3Config) -> str:
+    """What the model is built of."""
+    mla = f"{'gated ' * config.mla_use_output_gate}MLA{'' if config.mla_use_nope else ' with RoPE'}"
+    whole = len(config.full_attn_layers) == config.num_hidden_layers
+    residuals = "" if config.attn_res_block_size is None else "attention residuals, "
+    return f"K3-style model ({'' if whole else 'KDA + '}{mla}, {residuals}Stable LatentMoE)"
 
 
 def _figures(run: Run, stage: str) -> str:
