@@ -5,7 +5,7 @@ All are frozen; a row grows only through `append`, so that ids, log-probabilitie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -307,3 +307,9 @@ class Batch:
             layout=DocLayout.of([len(s.ids) for s in samples]),
             streams={name: np.concatenate([s.streams[name] for s in samples]) for name in names},
         )
+
+    @staticmethod
+    def blank(streams: Iterable[str]) -> Batch:
+        """A few tokens that are not learned from."""
+        nothing = {name: np.zeros(4, np.float32) for name in streams}
+        return Batch.pack([Sample(ids=np.zeros(4, np.int32), mask=np.zeros(4, np.bool_), streams=nothing)])

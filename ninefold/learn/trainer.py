@@ -26,6 +26,7 @@ from ninefold.learn.optim.qk_clip import mla_layers, qk_clip, record_attention, 
 from ninefold.learn.optim.schedule import ScheduleConfig, learning_rate_factor
 from ninefold.learn.optim.state import pack_state, unpack_state
 from ninefold.learn.parallel import World
+from ninefold.learn.sharding import is_sharded, load_whole, whole_state
 from ninefold.model.config import K3Config
 from ninefold.model.routing import Reduce
 from ninefold.model.weights import Weights
@@ -58,7 +59,9 @@ class Balanced(Protocol):
 
 
 class Trainer(Generic[M]):
-    """Owns a model and how it changes. On several ranks each holds a replica, and all take the same steps."""
+    """Owns a model and how it changes. On several ranks each holds a replica, or its part of one model (`learn.sharding`); all
+    take the same steps. Of a sharded model all ranks together call `weights`, `save` and `load`, as they do `step`.
+    """
 
     def __init__(self, model: M, config: TrainerConfig, *, world: World | None = None) -> None:
         """Raises UserError unless `model` has a K3 configuration. Frozen parameters stay as they are."""
@@ -88,6 +91,9 @@ class Trainer(Generic[M]):
         rank are known to have no gradient and only count. A step whose gradient is not finite, or that has no token, changes
         nothing but `steps_done`. Raises Diverged as `GuardConfig` says.
         """
+        self.model.zero_grad(set_to_none=True)
+        if any(is_sharded(a.parameter) for a in self.assigned):
+            self._keep_pace(batches, loss)
         self._observe(True)
         measured, tokens = self._backward(batches, loss, still_tokens)
         parameters = [a.parameter for a in self.assigned]
@@ -107,7 +113,6 @@ class Trainer(Generic[M]):
 
     def _backward(self, batches: Sequence[Batch], loss: Callable[[M, Batch], Loss], tokens: int) -> tuple[dict[str, Mean], int]:
         """Leave this rank's summed gradients on the parameters; metrics, and tokens of all ranks, from `tokens` on."""
-        self.model.zero_grad(set_to_none=True)
         measured: dict[str, Mean] = {}
         for batch in batches:
             part = loss(self.model, batch)
@@ -116,6 +121,14 @@ class Trainer(Generic[M]):
             tokens += part.tokens
         everyone = self.world.gather((measured, tokens))
         return add_metrics(m for m, _ in everyone), sum(t for _, t in everyone)
+
+    def _keep_pace(self, batches: Sequence[Batch], loss: Callable[[M, Batch], Loss]) -> None:
+        """Ranks gather a sharded model's parts together: each passes as often as the busiest, with blanks at first."""
+        everyone = self.world.gather([list(batch.streams) for batch in batches])
+        streams = next((named for of_rank in everyone for named in of_rank), None)
+        for _ in range(max(map(len, everyone)) - len(batches)):
+            assert streams is not None
+            loss(self.model, Batch.blank(streams)).total.backward()
 
     def _update(self, factor: float) -> dict[str, float]:
         """Move the weights along the reduced gradients, then the router biases, then clip attention; what to log of it."""
@@ -141,14 +154,16 @@ class Trainer(Generic[M]):
 
     def weights(self) -> Weights:
         """A copy of the weights as they stand, to hand to an engine with `version`."""
-        return Weights.of(self.model)
+        return Weights.of_tensors(whole_state(self.model))
 
     def save(self, folder: Path) -> None:
         """Write everything that the next step depends on: tensors.safetensors and trainer.json. Give it a folder that is
-        put in place as a whole (`core.store.write_folder`). Every rank holds the same: one of them writes."""
-        tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
+        put in place as a whole (`core.store.write_folder`). Rank 0 writes it; it does not tell how many ranks there were."""
+        tensors = {f"model/{name}": value for name, value in whole_state(self.model).items()}
         for optimizer in self.optimizers:
             tensors |= {f"optimizer/{name}": value for name, value in pack_state(optimizer, self.assigned).items()}
+        if self.world.rank:
+            return
         tensors["rng"] = torch.get_rng_state()
         folder.mkdir(parents=True, exist_ok=True)
         save_file({name: value.contiguous().clone() for name, value in tensors.items()}, folder / "tensors.safetensors")
@@ -169,7 +184,7 @@ class Trainer(Generic[M]):
         own = {name: value.shape for name, value in self.model.state_dict().items()}
         if own != {name: value.shape for name, value in model.items()}:
             raise UserError(f"{folder} holds the state of another model: its tensors differ in name or shape")
-        self.model.load_state_dict(model)
+        load_whole(self.model, model)
         for optimizer in self.optimizers:
             unpack_state(optimizer, self.assigned, _under("optimizer/", tensors))
         torch.set_rng_state(tensors["rng"])

@@ -16,7 +16,7 @@ from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
 from ninefold.core.store import write_atomic
 from ninefold.model.k3 import K3
-from ninefold.model.mla import KeyValue
+from ninefold.model.mla import FusedMLA, KeyValue
 from ninefold.model.mtp import MTP, FusedMTP
 
 Features = tuple[Tensor, Tensor, Tensor]
@@ -29,7 +29,7 @@ class FusedDraft:
 
     fusion: Tensor
     """[D, 3D] W_E3"""
-    layer: FusedMTP
+    layer: FusedMTP[FusedMLA]
     embedding_VD: Tensor
     head_VD: Tensor
 

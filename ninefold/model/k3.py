@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +18,7 @@ from ninefold.core.layout import DocLayout
 from ninefold.model.attnres import PlainStream, Query, ResidualStream, Site, Stream
 from ninefold.model.config import K3Config
 from ninefold.model.init import initialise
-from ninefold.model.kda import FusedKDA
 from ninefold.model.layer import DecoderLayer, FusedLayer
-from ninefold.model.mla import FusedMLA
 from ninefold.model.moe import LatentMoE
 from ninefold.model.mtp import MTP
 from ninefold.model.norm import RMSNorm, rms_norm
@@ -37,7 +36,7 @@ class Hidden:
     """[T, D] each: first block's output, middle block's, `final_TD`; the draft fuses them (spec 03)."""
 
 
-Attend = Callable[[int, FusedKDA | FusedMLA, Tensor], Tensor]
+Attend = Callable[[int, Any, Tensor], Tensor]
 """(layer number, its attention, normed input [N, D]) → output [N, D]."""
 
 
@@ -78,13 +77,7 @@ class FusedK3:
 
     def packed(self, x_TD: Tensor, layout: DocLayout) -> Hidden:
         """Whole documents from their input embeddings; none sees another."""
-
-        def attend(_: int, attention: FusedKDA | FusedMLA, x_TD: Tensor) -> Tensor:
-            if isinstance(attention, FusedMLA):
-                return attention.packed(x_TD, layout)
-            return attention.packed(x_TD, layout)[0]
-
-        return self.run_embedded(x_TD, attend)
+        return self.run_embedded(x_TD, lambda _, attention, x_TD: attention(x_TD, layout))
 
 
 class Backbone(nn.Module):
@@ -114,12 +107,16 @@ class K3(nn.Module):
         if not self.lm_head.weight.is_meta:
             initialise(self, config, seed)
 
-    def fused(self) -> FusedK3:
-        """The model ready to compute; gradients flow back to the parameters."""
+    def fused(self, *, lazy: bool = False) -> FusedK3:
+        """The model ready to compute; gradients flow back to the parameters.
+
+        Lazily, attention and MLPs lay out their weights only when they are called, which lets a sharded model gather one of
+        them at a time.
+        """
         backbone = self.model
         return FusedK3(
             embedding_VD=backbone.embed_tokens.weight,
-            layers=[layer.fused() for layer in backbone.layers if isinstance(layer, DecoderLayer)],
+            layers=[layer.fused(lazy=lazy) for layer in backbone.layers if isinstance(layer, DecoderLayer)],
             output_site=Site.of(backbone.output_attn_res_norm, backbone.output_attn_res_proj) if backbone.mixes else None,
             norm_D=backbone.norm.weight,
             head_VD=self.lm_head.weight,
@@ -130,7 +127,7 @@ class K3(nn.Module):
     def forward(self, ids_T: Tensor, layout: DocLayout, pictures_MD: Tensor | None = None) -> Hidden:
         """Hidden states of packed documents; none sees another. `pictures_MD` replaces the placeholder ids, in order."""
         assert ids_T.shape == (layout.tokens,), f"{tuple(ids_T.shape)} ids for a layout of {layout.tokens} tokens"
-        fused = self.fused()
+        fused = self.fused(lazy=True)
         x_TD = fused.embed(ids_T)
         return fused.packed(x_TD if pictures_MD is None else self.placed(x_TD, ids_T, pictures_MD), layout)
 

@@ -48,6 +48,10 @@ class FusedKDA:
     g_min: float
     """Smallest log-decay of a channel in one token."""
 
+    def __call__(self, x_TD: Tensor, layout: DocLayout) -> Tensor:
+        """[T, D] of whole documents."""
+        return self.packed(x_TD, layout)[0]
+
     def packed(self, x_TD: Tensor, layout: DocLayout, initial: KDAState | None = None) -> tuple[Tensor, KDAState]:
         """[T, D] of whole documents, or of their continuations from `initial`; also the state after each document."""
         if self._kernel is None or not native.usable(x_TD):
@@ -156,3 +160,7 @@ class KDA(nn.Module):
             eps=self.eps,
             g_min=self.g_min,
         )
+
+    def forward(self, x_TD: Tensor, layout: DocLayout) -> Tensor:
+        """[T, D] of whole documents."""
+        return self.fused()(x_TD, layout)

@@ -23,10 +23,10 @@ class FusedLayer:
     attention_site: Site | None
     """None in a plain residual stream."""
     attention_norm_D: Tensor
-    attention: FusedKDA | FusedMLA
+    attention: FusedKDA | FusedMLA | KDA | MLA
     mlp_site: Site | None
     mlp_norm_D: Tensor
-    mlp: FusedMoE | FusedMLP
+    mlp: FusedMoE | FusedMLP | LatentMoE | MLP
 
 
 class DecoderLayer(nn.Module):
@@ -48,12 +48,14 @@ class DecoderLayer(nn.Module):
         else:
             self.mlp = MLP(d, config.intermediate_size, *config.activation_bounds)
 
-    def fused(self) -> FusedLayer:
+    def fused(self, *, lazy: bool = False) -> FusedLayer:
+        """The layer ready to compute; lazily, attention and MLP lay out their weights only when they are called."""
+        mlp = self.block_sparse_moe if hasattr(self, "block_sparse_moe") else self.mlp
         return FusedLayer(
             attention_site=Site.of(self.self_attention_res_norm, self.self_attention_res_proj) if self.mixes else None,
             attention_norm_D=self.input_layernorm.weight,
-            attention=self.self_attn.fused(),
+            attention=self.self_attn if lazy else self.self_attn.fused(),
             mlp_site=Site.of(self.mlp_res_norm, self.mlp_res_proj) if self.mixes else None,
             mlp_norm_D=self.post_attention_layernorm.weight,
-            mlp=(self.block_sparse_moe if hasattr(self, "block_sparse_moe") else self.mlp).fused(),
+            mlp=mlp if lazy else mlp.fused(),
         )

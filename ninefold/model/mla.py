@@ -57,7 +57,7 @@ class FusedMLA:
         """[N, C] what these tokens leave in a cache, at their places in it."""
         return self._project(x_ND, place_N)[1]
 
-    def packed(self, x_TD: Tensor, layout: DocLayout) -> Tensor:
+    def __call__(self, x_TD: Tensor, layout: DocLayout) -> Tensor:
         """[T, D] of whole documents."""
         q_THQ, entry_TC, gate = self._project(x_TD, torch.from_numpy(layout.position))
         k_THQ, v_THV = self._expand(entry_TC)
@@ -220,6 +220,10 @@ class MLA(nn.Module):
             eps=self.eps,
             record=self._record if self.recording and torch.is_grad_enabled() else None,
         )
+
+    def forward(self, x_TD: Tensor, layout: DocLayout) -> Tensor:
+        """[T, D] of whole documents."""
+        return self.fused()(x_TD, layout)
 
     @torch.no_grad()
     def _record(self, q_DHSQ: Tensor, k_DHSQ: Tensor, scale: float) -> None:

@@ -46,3 +46,7 @@ class MLP(nn.Module):
             beta_gate=self.beta_gate,
             beta_up=self.beta_up,
         )
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        """[N, D] → [N, D]"""
+        return self.fused()(x_ND)

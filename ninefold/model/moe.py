@@ -160,3 +160,7 @@ class LatentMoE(nn.Module):
             quantized=self.quantized,
             counts=self.counts if torch.is_grad_enabled() else None,
         )
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        """[N, D] → [N, D]"""
+        return self.fused()(x_ND)

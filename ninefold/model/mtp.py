@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -14,9 +15,11 @@ from ninefold.model.mla import MLA, FusedMLA
 from ninefold.model.moe import FusedMoE, LatentMoE
 from ninefold.model.norm import RMSNorm, rms_norm
 
+A = TypeVar("A", FusedMLA, MLA)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FusedMTP:
+class FusedMTP(Generic[A]):
     """The layer as it computes. DEVIATION [ours]: a plain residual pair, no AttnRes state of its own (after DeepSeek-V3)."""
 
     embedding_norm_D: Tensor
@@ -24,9 +27,9 @@ class FusedMTP:
     join: Tensor
     """[D, 2D] over embedding then hidden state."""
     attention_norm_D: Tensor
-    attention: FusedMLA
+    attention: A
     mlp_norm_D: Tensor
-    moe: FusedMoE
+    moe: FusedMoE | LatentMoE
     norm_D: Tensor
     eps: float
 
@@ -46,7 +49,7 @@ class FusedMTP:
     def packed(self, embedded_TD: Tensor, hidden_TD: Tensor, layout: DocLayout) -> Tensor:
         """[T, D] for the head, from the embedding of each row's next token and its hidden state."""
         x_TD = self.enter(embedded_TD, hidden_TD)
-        return self.leave(x_TD + self.attention.packed(self.attention_input(x_TD), layout))
+        return self.leave(x_TD + self.attention(self.attention_input(x_TD), layout))
 
 
 class SharedHead(nn.Module):
@@ -72,20 +75,23 @@ class MTP(nn.Module):
         self.block_sparse_moe = LatentMoE(config)
         self.shared_head = SharedHead(config)
 
-    def fused(self) -> FusedMTP:
+    def fused(self) -> FusedMTP[FusedMLA]:
         """The layer ready to compute; gradients flow back to the parameters."""
+        return self._around(self.self_attn.fused(), self.block_sparse_moe.fused())
+
+    def _around(self, attention: A, moe: FusedMoE | LatentMoE) -> FusedMTP[A]:
         return FusedMTP(
             embedding_norm_D=self.enorm.weight,
             hidden_norm_D=self.hnorm.weight,
             join=self.eh_proj.weight,
             attention_norm_D=self.input_layernorm.weight,
-            attention=self.self_attn.fused(),
+            attention=attention,
             mlp_norm_D=self.post_attention_layernorm.weight,
-            moe=self.block_sparse_moe.fused(),
+            moe=moe,
             norm_D=self.shared_head.norm.weight,
             eps=self.eps,
         )
 
     def forward(self, embedded_TD: Tensor, hidden_TD: Tensor, layout: DocLayout) -> Tensor:
         """[T, D] for the shared head."""
-        return self.fused().packed(embedded_TD, hidden_TD, layout)
+        return self._around(self.self_attn, self.block_sparse_moe).packed(embedded_TD, hidden_TD, layout)

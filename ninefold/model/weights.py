@@ -23,7 +23,12 @@ class Weights:
     @staticmethod
     def of(model: nn.Module) -> Weights:
         """A copy of the model as it stands."""
-        tensors = {name: t.detach().clone() for name, t in model.state_dict().items()}
+        return Weights.of_tensors(model.state_dict())
+
+    @staticmethod
+    def of_tensors(state: Mapping[str, Tensor]) -> Weights:
+        """A copy of a model's state."""
+        tensors = {name: t.detach().clone() for name, t in state.items()}
         return Weights(tensors=tensors, checksum=checksum(tensors))
 
     def load_into(self, model: nn.Module) -> None:

@@ -56,7 +56,7 @@ def test_kda_layer_equals_its_recurrence() -> None:
     layer, d = spread(KDA(preset("tiny"))).double(), 32
     lengths = [9, 1, 20]
     x = torch.randn(30, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    y, _ = layer.fused().packed(x, DocLayout.of(lengths))
+    y = layer(x, DocLayout.of(lengths))
     torch.testing.assert_close(y, torch.cat([kda_twin(layer, part) for part in x.split(lengths)]), atol=1e-9, rtol=1e-8)
 
 
@@ -87,7 +87,7 @@ def test_mla_layer_equals_full_attention_without_positions() -> None:
     layer = spread(MLA(preset("tiny"))).double()
     lengths = [7, 1, 12]
     x = torch.randn(20, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    y = layer.fused().packed(x, DocLayout.of(lengths))
+    y = layer(x, DocLayout.of(lengths))
     torch.testing.assert_close(y, torch.cat([mla_twin(layer, part) for part in x.split(lengths)]), atol=1e-9, rtol=1e-8)
 
 

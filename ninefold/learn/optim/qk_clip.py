@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ninefold.learn.sharding import local, rank_of, rows_of_ranks
 from ninefold.model.mla import MLA
 
 
@@ -43,9 +44,13 @@ def qk_clip(model: nn.Module, largest_LH: Tensor, threshold: float) -> int:
 
 
 def _rescale(layer: MLA, gamma_H: Tensor) -> None:
-    query_HQR = layer.q_b_proj.weight.view(layer.heads, layer.nope + layer.rope, -1)
-    key_value_HPL = layer.kv_b_proj.weight.view(layer.heads, layer.nope + layer.value, -1)
-    gamma_H11 = gamma_H.to(query_HQR)[:, None, None]
-    query_HQR[:, : layer.nope].mul_(gamma_H11.sqrt())
-    query_HQR[:, layer.nope :].mul_(gamma_H11)
-    key_value_HPL[:, : layer.nope].mul_(gamma_H11.sqrt())
+    root_H, same_H = gamma_H.sqrt(), torch.ones_like(gamma_H)
+    _scale_rows(layer.q_b_proj.weight, (root_H, layer.nope), (gamma_H, layer.rope))
+    _scale_rows(layer.kv_b_proj.weight, (root_H, layer.nope), (same_H, layer.value))
+
+
+def _scale_rows(weight_RC: Tensor, *parts: tuple[Tensor, int]) -> None:
+    """Each head's rows are parts, one behind the other: (a factor for each head, rows of the part)."""
+    factor_R = torch.cat([factor_H[:, None].expand(-1, rows) for factor_H, rows in parts], 1).flatten()
+    mine = rows_of_ranks(weight_RC)[rank_of(weight_RC)]
+    local(weight_RC).mul_(factor_R[mine.start : mine.stop, None].to(weight_RC.dtype))

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from ninefold.learn.optim.assign import Assigned
+from ninefold.learn.sharding import as_like, whole
 
 
 def pack_state(optimizer: torch.optim.Optimizer, assigned: Sequence[Assigned]) -> dict[str, Tensor]:
-    """`PARAMETER/KEY` → tensor, for every parameter that has been updated."""
+    """`PARAMETER/KEY` → whole tensor, for every parameter that has been updated."""
     return {
-        f"{a.name}/{key}": value
+        f"{a.name}/{key}": whole(value)
         for a in assigned
         for key, value in optimizer.state.get(a.parameter, {}).items()
         if isinstance(value, Tensor)
@@ -28,4 +29,5 @@ def unpack_state(optimizer: torch.optim.Optimizer, assigned: Sequence[Assigned],
     for name, value in packed.items():
         parameter, _, key = name.rpartition("/")
         if id(parameters[parameter]) in mine:
-            optimizer.state[parameters[parameter]][key] = value.clone()
+            like = parameters[parameter] if value.ndim else value
+            optimizer.state[parameters[parameter]][key] = as_like(value, like)
