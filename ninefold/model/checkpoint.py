@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
@@ -21,6 +22,8 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 CONFIG = "config.json"
 SHARD_BYTES = 4 << 30
+LOG_SCALES = {96: 128}
+"""Heads → values of A_log as released, zeros behind those of the heads; other numbers of heads are not padded."""
 PREFIX = "language_model."
 """Of the text model's names in a released multimodal checkpoint."""
 _VISION = ("vision_tower.", "mm_projector.")
@@ -118,6 +121,8 @@ def _public(model: K3, packed: bool) -> Iterator[tuple[str, Tensor]]:
     for name, tensor in model.state_dict().items():
         public = _to_public(name, model.config)
         stacked = _STACKED.match(public)
+        if name.endswith(".A_log"):
+            tensor = F.pad(tensor, (0, LOG_SCALES.get(len(tensor), len(tensor)) - len(tensor)))
         if stacked is None:
             yield public, tensor
             continue

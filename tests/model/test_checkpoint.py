@@ -41,7 +41,8 @@ def test_packed_experts_compute_the_same_and_repack_to_the_same_file(tmp_path: P
     again = load_model(tmp_path / "a")
     ids, layout = draw_ids(50), DocLayout.of([20, 30])
     with torch.no_grad():
-        assert torch.equal(model(ids, layout).final_TD, again(ids, layout).final_TD)
+        logits = [m.logits(m(ids, layout).final_TD) for m in (model, again)]
+        assert torch.equal(*logits)
     save_model(again, tmp_path / "b", packed=True)
     assert (tmp_path / "a/model.safetensors").read_bytes() == (tmp_path / "b/model.safetensors").read_bytes()
 
@@ -94,6 +95,17 @@ def test_shards_hold_the_same_as_one_file(tmp_path: Path) -> None:
     (tmp_path / shards[1]).unlink()
     with pytest.raises(UserError, match=shards[1]):
         load_model(tmp_path)
+
+
+def test_log_scales_are_padded_as_released(tmp_path: Path) -> None:
+    wide = {"num_attention_heads": 96, "linear_head_dim": 16, "num_nextn_predict_layers": 0}
+    model = spread(K3(preset("tiny").model_copy(update=wide)))
+    save_model(model, tmp_path)
+    with safe_open(tmp_path / "model.safetensors", "pt") as file:
+        A_log = file.get_tensor("model.layers.0.self_attn.A_log")
+    assert A_log.shape == (128,)
+    assert not A_log[96:].any()
+    assert checksum(load_model(tmp_path).state_dict()) == checksum(model.state_dict())
 
 
 SEEING = preset("tiny").model_copy(
