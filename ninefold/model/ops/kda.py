@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
-from ninefold.model.ops import native
+from ninefold.model.ops import fla, native
 from ninefold.model.ops.kda_chunk import LOWEST_DECAY, TILE, kda_chunk
 
 A_LOG_MAX = 20.0
@@ -45,6 +45,8 @@ def kda(
     inputs = (q_THK, k_THK, v_THV, g_THK, beta_TH)
     _check_shapes(*inputs)
     assert layout.tokens == len(q_THK)
+    if fla.usable(*inputs):
+        return fla.chunked(*inputs, layout, initial_DHKV)
     if not native.usable(*inputs):
         return kda_chunk(*inputs, layout, initial_DHKV)
     state_shape = (layout.documents, *q_THK.shape[1:], v_THV.shape[-1])
@@ -60,6 +62,8 @@ def kda_step(q_BHK: Tensor, k_BHK: Tensor, v_BHV: Tensor, g_BHK: Tensor, beta_BH
     inputs = (q_BHK, k_BHK, v_BHV, g_BHK, beta_BH)
     _check_shapes(*inputs)
     assert state_BHKV.shape == (*q_BHK.shape, v_BHV.shape[-1])
+    if fla.usable(*inputs, state_BHKV):
+        return fla.stepped(*inputs, state_BHKV)
     if not (native.usable(*inputs, state_BHKV) and state_BHKV.is_contiguous()):
         return kda_step_torch(*inputs, state_BHKV)
     o_BHV = torch.empty_like(v_BHV, memory_format=torch.contiguous_format)
