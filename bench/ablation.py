@@ -102,7 +102,7 @@ class Plan:
     budgets: tuple[float, ...] = (0.5, 2.0)
     """Shares of `tokens` that K3 and k2 are trained on besides."""
     seeds: tuple[int, ...] = (0, 1, 2)
-    factors: tuple[float, ...] = (1.0, 0.5, 2.0)
+    factors: tuple[float, ...] = (1.0, 2.0)
     """Tried by every arm; then beyond the edge where the best lies there."""
     furthest: float = 8.0
     """Largest factor, and its inverse the smallest."""
