@@ -122,6 +122,30 @@ def test_caches_say_what_packed_documents_say(config: LlamaConfig) -> None:
     assert cache.lengths.tolist() == [20, 20, 0]
 
 
+def test_products_in_bfloat16_stay_near() -> None:
+    """The same function but for the rounding of products, in training and in decoding; masters and gradients in float32."""
+    exact, rounded = made(QWEN), Llama(QWEN, products=torch.bfloat16)
+    rounded.load_state_dict(exact.state_dict())
+    ids, layout = ids_of(12), DocLayout.of([5, 7])
+    logits = [model.logits(model(ids, layout).final_TD) for model in (exact, rounded)]
+    assert logits[1].dtype == torch.float32
+    assert 0 < float((logits[0] - logits[1]).detach().norm() / logits[0].detach().norm()) < 0.03
+    for one in logits:
+        one.square().sum().backward()
+    for (name, ours), theirs in zip(rounded.named_parameters(), exact.parameters(), strict=True):
+        assert ours.grad is not None
+        assert ours.grad.dtype == torch.float32
+        assert theirs.grad is not None
+        assert float((ours.grad - theirs.grad).norm() / theirs.grad.norm()) < 0.1, name
+    decoder = LlamaDecoder(rounded)
+    cache = decoder.new_cache(2, 8)
+    finals = [decoder.extend(torch.cat([ids[:3], ids[5:8]]), DocLayout.of([3, 3]), cache, np.array([0, 1])).final_TD]
+    finals += [decoder.step(torch.stack([ids[place], ids[5 + place]]), cache).final_TD for place in (3, 4)]
+    packed = rounded(ids, layout).final_TD
+    expected = torch.stack([packed[4], packed[9]])
+    torch.testing.assert_close(finals[-1], expected, rtol=0.05, atol=0.05)
+
+
 def test_the_engine_decodes_it() -> None:
     """Greedy completions are the argmax of packed logits, whatever else runs; log-probabilities are those of the model."""
     model = made(QWEN)

@@ -44,6 +44,19 @@ def entry(k_NGQ: Tensor, v_NGQ: Tensor) -> Tensor:
 
 def gqa_step(qkv_BX: Tensor, turn: Turn, cache_BSC: Tensor, place_B: Tensor, heads: int, shared: int) -> Tensor:
     """[B, H·Q] of one token of each row, seeing its row up to itself; its entry is written at `place_B`."""
+    if not native.usable(qkv_BX, cache_BSC, *turn):
+        return gqa_step_torch(qkv_BX, turn, cache_BSC, place_B, heads, shared)
+    B, (S, C) = len(qkv_BX), cache_BSC.shape[1:]
+    width = C // (2 * shared)
+    assert cache_BSC.is_contiguous() and len(cache_BSC) >= B and int(place_B.max()) < S  # noqa: PT018
+    assert qkv_BX.shape == (B, (heads + 2 * shared) * width) and turn[0].shape == (B, width // 2)  # noqa: PT018
+    mixed_BX, scores_S = qkv_BX.new_empty(B, heads * width), qkv_BX.new_empty(S)
+    native.call("gqa_step", qkv_BX.contiguous(), *turn, cache_BSC, place_B, scores_S, mixed_BX, B, S, heads, shared, width)
+    return mixed_BX
+
+
+def gqa_step_torch(qkv_BX: Tensor, turn: Turn, cache_BSC: Tensor, place_B: Tensor, heads: int, shared: int) -> Tensor:
+    """`gqa_step` in PyTorch, on any device."""
     q_BHQ, k_BGQ, v_BGQ = split(qkv_BX, heads, shared)
     cache_BSC[torch.arange(len(place_B)), place_B] = entry(rotate(k_BGQ, turn), v_BGQ)
     longest = int(place_B.max()) + 1

@@ -8,6 +8,8 @@ import torch
 
 from ninefold.model.llama import Llama, LlamaConfig, LlamaDecoder
 from ninefold.model.ops import native
+from ninefold.model.ops.gqa import gqa_step, gqa_step_torch
+from ninefold.model.ops.rope import rotations
 from tests.model.test_k3 import spread
 
 pytestmark = pytest.mark.skipif(not native.status().available, reason=native.status().detail)
@@ -60,6 +62,20 @@ def test_step(shape: LlamaConfig, rows: int, scale: float) -> None:
     for layer, entries in exact.entries.items():
         slack = 1e-5 * float(entries.abs().max())
         assert (cache.entries[layer] - entries).abs().max() <= 4 * (single.entries[layer] - entries).abs().max() + slack
+
+
+@pytest.mark.parametrize("shape", CONFIGS)
+def test_attention_alone(shape: LlamaConfig) -> None:
+    """What it mixes and what it leaves in the cache, against float64."""
+    heads, shared, width = shape.num_attention_heads, shape.num_key_value_heads, shape.head_dim
+    torch.manual_seed(0)
+    qkv, cache = torch.randn(5, (heads + 2 * shared) * width), torch.randn(7, 9, 2 * shared * width)
+    place = torch.tensor([0, 8, 3, 3, 5])
+    exact, turn = cache.double(), rotations(place, width, 10_000.0)
+    mixed = gqa_step(qkv, turn, cache, place, heads, shared)
+    expected = gqa_step_torch(qkv.double(), turn, exact[:5], place, heads, shared)
+    torch.testing.assert_close(mixed.double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(cache.double(), exact, rtol=1e-5, atol=1e-5)
 
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:

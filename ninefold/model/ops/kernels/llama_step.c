@@ -88,6 +88,14 @@ INLINE void attention(shape_t n, const float *x, const float *cosine, const floa
     }
 }
 
+// The same with the head's width as a constant where it is a common one.
+INLINE void attention_of(shape_t n, const float *x, const float *cosine, const float *sine, float *cache, const int64_t *place,
+                         float *scores, float *y) {
+    if (n.Q == 32) attention(n, x, cosine, sine, cache, place, scores, y, 32);
+    else if (n.Q == 64) attention(n, x, cosine, sine, cache, place, scores, y, 64);
+    else attention(n, x, cosine, sine, cache, place, scores, y, n.Q);
+}
+
 INLINE void layer(shape_t n, layer_t w, const float *cosine, const float *sine, float *cache, const int64_t *place, float *scratch,
                   float *x) {
     long X = (n.H + 2 * n.G) * n.Q;
@@ -96,9 +104,7 @@ INLINE void layer(shape_t n, layer_t w, const float *cosine, const float *sine, 
     normalise(n.B, n.D, x, w.attention_norm_D, n.eps, normed);
     for (long b = 0; w.bias_X && b < n.B; b++) memcpy(wide + b * X, w.bias_X, X * sizeof(float));
     product(n.B, n.D, X, normed, w.qkv_DX, wide, w.bias_X != 0);
-    if (n.Q == 32) attention(n, wide, cosine, sine, cache, place, scores, inner, 32);
-    else if (n.Q == 64) attention(n, wide, cosine, sine, cache, place, scores, inner, 64);
-    else attention(n, wide, cosine, sine, cache, place, scores, inner, n.Q);
+    attention_of(n, wide, cosine, sine, cache, place, scores, inner);
     product(n.B, n.H * n.Q, n.D, inner, w.output_XD, x, 1);
     normalise(n.B, n.D, x, w.mlp_norm_D, n.eps, normed);
     product(n.B, n.D, 2 * n.F, normed, w.gate_up_DF, wide, 0);
@@ -120,4 +126,11 @@ void llama_step(float *x, float *first, float *middle, const layer_t *layers, fl
         if (l == 0) memcpy(first, x, B * D * sizeof(float));
         if (l == (L - 1) / 2) memcpy(middle, x, B * D * sizeof(float));
     }
+}
+
+// The attention of one layer alone, for those who compute the products elsewhere.
+void gqa_step(const float *x, const float *cosine, const float *sine, float *cache, const int64_t *place, float *scores, float *y,
+              long B, long S, long H, long G, long Q) {
+    shape_t n = {B, S, H, G, Q, 0, 0, 0.0f};
+    attention_of(n, x, cosine, sine, cache, place, scores, y);
 }
