@@ -148,6 +148,12 @@ class ChatFormat(Protocol):
         """The ids that a policy writing exactly `message` after the generation prefix would sample, stop id included."""
         ...
 
+    def conversation(
+        self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = (), effort: Effort = "max"
+    ) -> list[Segment]:
+        """A given conversation for supervised learning: masks are True on what a policy would have written."""
+        ...
+
     def parse(self, ids: IntArray) -> ParsedMessage:
         """Never raises on what a model wrote."""
         ...

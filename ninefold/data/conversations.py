@@ -11,6 +11,7 @@ from typing import Any
 from ninefold.chat.tokenizer import Tokenizer
 from ninefold.chat.xtml import Xtml, wire_phrases
 from ninefold.core.errors import UserError
+from ninefold.core.protocols import ChatFormat
 from ninefold.core.types import EFFORTS, Segment
 from ninefold.data.lines import numbered_lines
 
@@ -34,7 +35,7 @@ def bytewise() -> Xtml:
     return Xtml(Tokenizer.train([], wire_phrases(), 512))
 
 
-def read_conversations(path: Path, chat: Xtml) -> list[Conversation]:
+def read_conversations(path: Path, chat: ChatFormat) -> list[Conversation]:
     """Every conversation of a JSONL file. Raises UserError that lists the lines at fault; empty lines are passed over."""
     lines = numbered_lines(path)
     conversations: list[Conversation] = []
@@ -55,7 +56,7 @@ def read_conversations(path: Path, chat: Xtml) -> list[Conversation]:
 EXAMPLE = '{"messages": [{"role": "user", "content": "1+2?"}, {"role": "assistant", "content": "3"}], "effort": "low"}'
 
 
-def render_conversation(text: str, chat: Xtml) -> tuple[Segment, ...]:
+def render_conversation(text: str, chat: ChatFormat) -> tuple[Segment, ...]:
     """One line as segments with masks. Raises UserError."""
     record = _record(text)
     messages = record.get("messages")
