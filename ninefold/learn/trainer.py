@@ -20,7 +20,7 @@ from ninefold.learn.gradient import reduce_gradients
 from ninefold.learn.guard import Guard, GuardConfig
 from ninefold.learn.loss.outcome import Loss, Mean, add_metrics
 from ninefold.learn.optim.adamw import AdamWConfig, adamw
-from ninefold.learn.optim.assign import Rule, assign, k3_rules
+from ninefold.learn.optim.assign import Rule, adamw_rules, assign, k3_rules
 from ninefold.learn.optim.muon import Muon, MuonConfig
 from ninefold.learn.optim.qk_clip import mla_layers, qk_clip, record_attention, recorded_logits
 from ninefold.learn.optim.schedule import ScheduleConfig, learning_rate_factor
@@ -29,7 +29,7 @@ from ninefold.learn.parallel import World
 from ninefold.learn.sharding import is_sharded, load_whole, whole_state
 from ninefold.model.config import K3Config
 from ninefold.model.routing import Reduce
-from ninefold.model.weights import Weights
+from ninefold.model.weights import Published, Weights
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -64,7 +64,7 @@ class Trainer(Generic[M]):
     """
 
     def __init__(self, model: M, config: TrainerConfig, *, world: World | None = None) -> None:
-        """Raises UserError unless `model` has a K3 configuration. Frozen parameters stay as they are."""
+        """A K3 model by `k3_rules`, others by `adamw_rules`. Frozen parameters stay as they are."""
         self.model, self.config, self.world = model, config, world or World()
         self.assigned = assign(model.named_parameters(), _rules_of(model))
         if not self.assigned:
@@ -154,7 +154,7 @@ class Trainer(Generic[M]):
 
     def weights(self) -> Weights:
         """A copy of the weights as they stand, to hand to an engine with `version`."""
-        return Weights.of_tensors(whole_state(self.model))
+        return Weights.of(self.model) if isinstance(self.model, Published) else Weights.of_tensors(whole_state(self.model))
 
     def save(self, folder: Path) -> None:
         """Write everything that the next step depends on: tensors.safetensors and trainer.json. Give it a folder that is
@@ -198,6 +198,4 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _rules_of(model: nn.Module) -> tuple[Rule, ...]:
     config = getattr(model, "config", None)
-    if not isinstance(config, K3Config):
-        raise UserError(f"{type(model).__name__} is no K3 model: which optimiser its parameters go to is known for those only")
-    return k3_rules(config)
+    return k3_rules(config) if isinstance(config, K3Config) else adamw_rules()

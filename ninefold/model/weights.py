@@ -5,12 +5,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ninefold.core.errors import EngineError
+
+
+@runtime_checkable
+class Published(Protocol):
+    """A model whose weights have other names or values for those who decode them."""
+
+    def published(self) -> Mapping[str, Tensor]:
+        """Copies, without gradient."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +33,7 @@ class Weights:
     @staticmethod
     def of(model: nn.Module) -> Weights:
         """A copy of the model as it stands."""
-        return Weights.of_tensors(model.state_dict())
+        return Weights.of_tensors(model.published() if isinstance(model, Published) else model.state_dict())
 
     @staticmethod
     def of_tensors(state: Mapping[str, Tensor]) -> Weights:

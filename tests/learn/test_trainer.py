@@ -172,9 +172,18 @@ def test_state_of_another_model_is_refused(model: K3, tmp_path: Path):
         _trainer(K3(preset("tiny", 32))).load(tmp_path)
 
 
+def test_models_from_elsewhere_go_to_adamw():
+    model = nn.ModuleDict({"layer": nn.Linear(2, 2), "norm": nn.LayerNorm(2)})
+    model["layer"].weight.requires_grad_(False)
+    trainer = Trainer(model, TrainerConfig(steps=1))
+    assert [(a.name, a.rule.optimizer, a.rule.decay) for a in trainer.assigned] == [
+        ("layer.bias", "adamw", False),
+        ("norm.weight", "adamw", False),
+        ("norm.bias", "adamw", False),
+    ]
+
+
 def test_what_cannot_be_trained_is_refused():
-    with pytest.raises(UserError, match="no K3 model"):
-        Trainer(nn.Linear(2, 2), TrainerConfig(steps=1))
     frozen = K3(preset("tiny", 32)).requires_grad_(False)
     with pytest.raises(UserError, match="frozen"):
         Trainer(frozen, TrainerConfig(steps=1))

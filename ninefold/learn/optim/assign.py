@@ -67,6 +67,14 @@ def k3_rules(config: K3Config) -> tuple[Rule, ...]:
     )
 
 
+def adamw_rules() -> tuple[Rule, ...]:
+    """The rules of a model from elsewhere, adapters included: AdamW throughout, no decay of norms and biases [ours]."""
+    return (
+        Rule(pattern=r"norm[^.]*\.(weight|bias)$|\.bias$", optimizer="adamw", decay=False),
+        Rule(pattern=r"", optimizer="adamw"),
+    )
+
+
 def assign(named: Iterable[tuple[str, Parameter]], rules: Sequence[Rule]) -> list[Assigned]:
     """Every trainable parameter with the first rule that matches its name.
 
