@@ -14,6 +14,7 @@ from ninefold.core.errors import UserError
 from ninefold.core.store import Run, is_complete, read_json, write_atomic, write_json
 from ninefold.model.checkpoint import CONFIG, save_model
 from ninefold.model.config import K3Config
+from ninefold.model.k3 import K3
 from ninefold.recipes.kit import Kit
 
 CARD = """---
@@ -56,6 +57,8 @@ def export(run: Run, folder: Path, *, stage: str = "", packed: bool = False) -> 
     recipe = stored_recipe(run)
     kit = Kit(recipe=recipe, run=run)
     model = kit.load(*parts)
+    if not isinstance(model, K3):
+        raise UserError(f"{run.stage(*parts) / 'model'} is a Hugging Face folder already: copy it")
     folder.mkdir(parents=True, exist_ok=True)
     save_model(model, folder, packed=packed)
     ids = kit.tokenizer.control

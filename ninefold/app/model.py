@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ninefold.app.configuration import stored_recipe
+from ninefold.chat.xtml import Xtml
 from ninefold.core.errors import UserError
 from ninefold.core.store import Run, is_complete
 from ninefold.engine.native import NativeConfig, NativeEngine
 from ninefold.engine.speculative import SpeculativeConfig, SpeculativeEngine
-from ninefold.recipes.draft import load_draft
+from ninefold.recipes.draft import load_draft, target_of
 from ninefold.recipes.kit import Kit
 from ninefold.serve.completion import Service
 from ninefold.serve.generation import EngineLoop
@@ -34,10 +35,14 @@ def open_service(run: Run, stage: str, *, draft: bool = False) -> Service:
     if not weights.is_dir():
         raise UserError(f"stage {stage} of {run.path} left no model; one that did is {final_stage(run)}")
     kit = Kit(recipe=stored_recipe(run), run=run)
-    engine = _speculative(kit, stage) if draft else NativeEngine(kit.load(*parts), stop_ids=kit.chat.stop_ids, config=CONFIG)
+    chat = kit.chat
+    if not isinstance(chat, Xtml):
+        raise UserError(f"{weights} speaks ChatML and is a Hugging Face folder: serve it with any program that takes one")
+    model = kit.origin.decodable(kit.load(*parts))
+    engine = _speculative(kit, stage) if draft else NativeEngine(model, stop_ids=chat.stop_ids, config=CONFIG)
     return Service(
         loop=EngineLoop(engine),
-        chat=kit.chat,
+        chat=chat,
         model=run.name,
         context=engine.config.capacity,
         limit=2 * engine.config.rows,
@@ -50,4 +55,4 @@ def _speculative(kit: Kit, stage: str) -> SpeculativeEngine:
     if stage != FINAL[0] or not is_complete(kit.run.stage("draft")):
         raise UserError(f"the draft of {kit.run.path} goes with stage {FINAL[0]} and needs stage draft to be complete")
     config = SpeculativeConfig(rows=CONFIG.rows)
-    return SpeculativeEngine(kit.load(stage), load_draft(kit), stop_ids=kit.chat.stop_ids, config=config)
+    return SpeculativeEngine(target_of(kit), load_draft(kit), stop_ids=kit.chat.stop_ids, config=config)

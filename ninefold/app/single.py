@@ -16,8 +16,8 @@ from ninefold.core.types import CELLS, Cell
 from ninefold.recipes.config import Recipe
 from ninefold.recipes.evaluate import evaluate
 from ninefold.recipes.kit import Kit
-from ninefold.recipes.rl import PREVIOUS, train_expert
-from ninefold.recipes.run import STAGES, announce, reported
+from ninefold.recipes.rl import train_expert
+from ninefold.recipes.run import announce, reported, stages_of
 
 
 def run_stage(recipe: Recipe, run: Run, name: str, *, cell: str = "", redo: bool = False) -> None:
@@ -26,30 +26,30 @@ def run_stage(recipe: Recipe, run: Run, name: str, *, cell: str = "", redo: bool
     `cell` (`domain/effort`) is for stage `rl`; `redo` drops the stage's earlier result first. Raises UserError where the stage
     does not exist, is complete, or lacks a stage before it.
     """
-    names = stage_names()
+    names = stage_names(recipe)
     if name not in names:
         raise UserError(f"there is no stage {name!r}; there are {', '.join(names)}")
     parts = (name, *cell_of(cell)) if cell else (name,)
     if cell and name != "rl":
         raise UserError(f"stage {name} has no cells; --cell goes with stage rl")
-    check_before(run, name)
+    check_before(recipe, run, name)
     with run.locked():
         recover_folder(run.stage(*parts))
         if is_complete(run.stage(*parts)) and not redo:
             raise UserError(f"stage {'/'.join(parts)} of {run.path} is complete; --redo runs it again")
         kit = Kit(recipe=recipe, run=run)
-        if cell and (behind := [c for c in chain(cell_of(cell)) if not is_complete(run.stage("rl", *c))]):
+        if cell and (behind := [c for c in chain(recipe, cell_of(cell)) if not is_complete(run.stage("rl", *c))]):
             raise UserError(f"cell {cell} goes on from {'/'.join(behind[-1])}, which {run.path} lacks: train it first")
         with replacing(run.stage(*parts)) if redo else nullcontext(), reported(run.log(), name):
             if cell:
                 train_expert(kit, cell_of(cell))
             else:
-                STAGES[names.index(name)].call(kit)
+                stages_of(recipe)[names.index(name)].call(kit)
 
 
-def check_before(run: Run, name: str) -> None:
+def check_before(recipe: Recipe, run: Run, name: str) -> None:
     """Raise UserError where the run lacks a stage that the stage `name` goes on from."""
-    names = stage_names()
+    names = stage_names(recipe)
     earlier = [before for before in names[: names.index(name)] if needed(before, name)]
     if lacking := [before for before in earlier if not is_complete(run.stage(before))]:
         raise UserError(
@@ -60,7 +60,7 @@ def check_before(run: Run, name: str) -> None:
 def evaluate_beside(recipe: Recipe, run: Run) -> tuple[Table, Families]:
     """The figures of an evaluation that is not the run's own, made once."""
     config = recipe.evaluate
-    check_before(run, "evaluate")
+    check_before(recipe, run, "evaluate")
     stage = run.stage(f"evaluate-{config.tasks}-{config.seed}")
     with run.locked():
         if not is_complete(stage):
@@ -74,12 +74,12 @@ def borrow(origin: Run, run: Run, recipe: Recipe, *, before: str, cell: str = ""
 
     Raises UserError for a value that only a borrowed stage would read.
     """
-    names = stage_names()
+    names = stage_names(recipe)
     if before not in names:
         raise UserError(f"there is no stage {before!r}; there are {', '.join(names)}")
     changed = differences(stored_recipe(origin), recipe)
     for key, (old, new) in changed.items():
-        reader = reader_of(key)
+        reader = reader_of(recipe, key)
         if names.index(reader) < names.index(before):
             raise UserError(f"{key} is {old!r} in {origin.path}, not {new!r}, and stage {reader} reads it: begin with that one")
     with run.locked():
@@ -89,7 +89,7 @@ def borrow(origin: Run, run: Run, recipe: Recipe, *, before: str, cell: str = ""
             recover_folder(origin.stage(name))
             if is_complete(origin.stage(name)):
                 write_folder(run.stage(name), partial(_copy, origin.stage(name)))
-        for earlier in chain(cell_of(cell)) if cell else ():
+        for earlier in chain(recipe, cell_of(cell)) if cell else ():
             if is_complete(origin.stage("rl", *earlier)):
                 write_folder(run.stage("rl", *earlier), partial(_copy, origin.stage("rl", *earlier)))
         write_atomic(run.config, to_toml(recipe))
@@ -123,23 +123,24 @@ READERS = {
     "workers": "evaluate",
     "deterministic": "evaluate",
 }
-"""Key of the recipe → the first stage for which its value matters; all others matter from the corpus on."""
+"""Key of the recipe → the first stage for which its value matters; all others matter from the beginning on."""
 
 
-def reader_of(key: str) -> str:
-    """The first stage that reads a dotted key."""
-    parts = key.split(".")
-    return next((READERS[k] for n in range(len(parts), 0, -1) if (k := ".".join(parts[:n])) in READERS), "corpus")
+def reader_of(recipe: Recipe, key: str) -> str:
+    """The first of the recipe's stages that reads a dotted key."""
+    parts, names = key.split("."), stage_names(recipe)
+    readers = (READERS.get(".".join(parts[:n])) for n in range(len(parts), 0, -1))
+    return next((reader for reader in readers if reader in names), names[0])
 
 
-def chain(cell: Cell) -> list[Cell]:
+def chain(recipe: Recipe, cell: Cell) -> list[Cell]:
     """The cells that a cell's start may come from, the first trained first."""
-    domain, effort = cell
-    return [*chain((domain, PREVIOUS[effort])), (domain, PREVIOUS[effort])] if effort in PREVIOUS else []
+    domain, previous = cell[0], recipe.previous(cell[1])
+    return [] if previous is None else [*chain(recipe, (domain, previous)), (domain, previous)]
 
 
-def stage_names() -> list[str]:
-    return [stage.name for stage in STAGES]
+def stage_names(recipe: Recipe) -> list[str]:
+    return [stage.name for stage in stages_of(recipe)]
 
 
 def needed(before: str, name: str) -> bool:

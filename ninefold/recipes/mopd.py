@@ -16,8 +16,8 @@ from ninefold.learn.loss.outcome import Loss
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
-from ninefold.model.k3 import K3
 from ninefold.recipes.kit import Kit
+from ninefold.recipes.origin import Policy
 from ninefold.recipes.training import finish, frozen, train, trainer_config
 from ninefold.rollout.play import lineup, play
 
@@ -38,7 +38,7 @@ def distill(world: World, kit: Kit, name: str, form: str) -> None:
 class Distillation:
     """What a step needs: the student's rollouts of this rank, each batch with its teacher."""
 
-    def __init__(self, kit: Kit, trainer: Trainer[K3], form: str, name: str) -> None:
+    def __init__(self, kit: Kit, trainer: Trainer[Policy], form: str, name: str) -> None:
         self.kit, self.trainer, self.form, self.name = kit, trainer, form, name
         self.teachers = load_teachers(kit, trainer.model)
         self.engine = kit.engine(kit.load("pooled"))
@@ -51,7 +51,7 @@ class Distillation:
                 f"mopd.rollouts is {config.rollouts}: {len(kit.cells)} cells on {trainer.world.size} processes need {least}"
             )
         self.config = DistillConfig(**config.policy.model_dump(), r_max=config.clip)
-        self._pairs: list[tuple[Batch, K3]] = []
+        self._pairs: list[tuple[Batch, Policy]] = []
 
     def batches(self, step: int) -> list[Batch]:
         """Roll out this rank's share of the step, cell by cell."""
@@ -63,7 +63,7 @@ class Distillation:
         ]
         return [batch for batch, _ in self._pairs]
 
-    def loss(self, student: K3, batch: Batch) -> Loss:
+    def loss(self, student: Policy, batch: Batch) -> Loss:
         teacher = next(teacher for known, teacher in self._pairs if known is batch)
         return distill_loss(student, batch, teacher, self.form, self.config)
 
@@ -77,7 +77,7 @@ class Distillation:
             for i in range(self.share)
         ]
         slots = lineup(prompts, seed=seed_of(kit.recipe.seed, self.name, step, world.rank), name=f"{self.name}/{first}/")
-        played = play(slots, engine=self.engine, scene=kit.scene)
+        played = play(slots, engine=self.engine, scene=kit.scene, width=kit.recipe.engine.rows)
         by_cell: dict[Cell, list[Trajectory]] = {cell: [] for cell in kit.cells}
         for trajectory in played:
             if trajectory.valid:
@@ -94,9 +94,9 @@ def samples_of(played: list[Trajectory]) -> list[Sample]:
     ]
 
 
-def load_teachers(kit: Kit, student: K3) -> dict[Cell, K3]:
+def load_teachers(kit: Kit, student: Policy) -> dict[Cell, Policy]:
     """The experts by (domain, effort), forward only. Raises UserError where one has another vocabulary."""
-    teachers: dict[Cell, K3] = {}
+    teachers: dict[Cell, Policy] = {}
     for cell in kit.cells:
         teacher = kit.load("rl", *cell)
         theirs, ours = teacher.config.vocab_size, student.config.vocab_size

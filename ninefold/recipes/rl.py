@@ -26,14 +26,11 @@ from ninefold.learn.loss.policy import policy_loss
 from ninefold.learn.loss.sft import sft_loss
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.trainer import Trainer
-from ninefold.model.k3 import K3
 from ninefold.recipes.budgets import rewarm_samples, score, tau_of
 from ninefold.recipes.kit import Kit
+from ninefold.recipes.origin import Policy
 from ninefold.recipes.training import STATE, finish, trainer_config
 from ninefold.rollout.scheduler import Rollout, RolloutConfig
-
-PREVIOUS: dict[Effort, Effort] = {"high": "max", "low": "high"}
-"""Each effort starts from the expert of the next larger one."""
 
 
 def train_expert(kit: Kit, cell: Cell) -> dict[str, Any]:
@@ -60,12 +57,13 @@ def prepare(kit: Kit, cell: Cell, folder: Path, emit: Emit) -> None:
     domain, effort = cell
     config = kit.recipe.rl
     candidates = {"sft": kit.load("sft")}
-    if effort in PREVIOUS:
-        candidates["previous"] = kit.load("rl", domain, PREVIOUS[effort])
+    previous = kit.recipe.previous(effort)
+    if previous is not None:
+        candidates["previous"] = kit.load("rl", domain, previous)
     figures = {name: dev_score(kit, cell, model) for name, model in candidates.items()}
     chosen = max(figures, key=lambda name: figures[name]["shaped"])
     model = candidates[chosen]
-    if effort in PREVIOUS and config.rewarm_epochs:
+    if previous is not None and config.rewarm_epochs:
         rewarm(kit, cell, model, emit)
     figures["start"] = dev_score(kit, cell, model)
     emit("start", chosen=chosen, **{f"dev_{name}": f["shaped"] for name, f in figures.items()})
@@ -73,7 +71,7 @@ def prepare(kit: Kit, cell: Cell, folder: Path, emit: Emit) -> None:
     write_json(folder / "start.json", {"chosen": chosen, "sft": figures["sft"], "dev": figures["start"]})
 
 
-def rewarm(kit: Kit, cell: Cell, model: K3, emit: Emit) -> None:
+def rewarm(kit: Kit, cell: Cell, model: Policy, emit: Emit) -> None:
     """A short SFT on what the budget allows; none where the cold-start model never passed within it."""
     config = kit.recipe.rl
     samples = rewarm_samples(kit, cell)
@@ -115,9 +113,11 @@ class Loop:
         self.restore()
         while self.trainer.steps_done < self.config.steps:
             self.iterate()
-            if self.trainer.steps_done % self.config.evaluate_every == 0 or self.trainer.steps_done == self.config.steps:
+            done, last = self.trainer.steps_done, self.trainer.steps_done == self.config.steps
+            if done % self.config.evaluate_every == 0 or last:
                 self.evaluate()
-            write_folder(self.stage / STATE, self.save)
+            if done % self.config.save_every == 0 or last:
+                write_folder(self.stage / STATE, self.save)
 
     def prompt(self, index: int) -> tuple[Task, Effort]:
         """The cell's `index`-th prompt."""
@@ -201,7 +201,7 @@ def describe(groups: Sequence[Group], cohorts: Sequence[Cohort]) -> dict[str, fl
     return {**means, "dispatched/groups": float(len(groups))}
 
 
-def dev_score(kit: Kit, cell: Cell, model: K3) -> dict[str, float]:
+def dev_score(kit: Kit, cell: Cell, model: Policy) -> dict[str, float]:
     """The cell's figures on its dev tasks."""
     domain, effort = cell
     tasks = kit.tasks(domain, "dev", kit.recipe.rl.dev_tasks, "dev")

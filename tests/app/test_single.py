@@ -11,24 +11,25 @@ from ninefold.app.configuration import dotted, stored_recipe
 from ninefold.app.single import chain, evaluate_beside, needed, reader_of, run_stage, stage_names
 from ninefold.core.errors import UserError
 from ninefold.core.store import Run
+from ninefold.recipes.config import Recipe
 from ninefold.recipes.whole import recipe
 
 
-@pytest.mark.parametrize("name", stage_names())
+@pytest.mark.parametrize("name", stage_names(Recipe()))
 def test_comparison_and_draft_are_needed_by_the_evaluation_alone(name: str) -> None:
-    before = stage_names()[: stage_names().index(name)]
+    before = stage_names(Recipe())[: stage_names(Recipe()).index(name)]
     spared = [stage for stage in before if not needed(stage, name)]
     assert spared == ([] if name == "evaluate" else [stage for stage in before if stage in ("compare", "draft")])
 
 
 def test_a_cell_goes_on_from_the_larger_efforts() -> None:
-    assert chain(("coding", "low")) == [("coding", "max"), ("coding", "high")]
-    assert chain(("coding", "max")) == []
+    assert chain(Recipe(), ("coding", "low")) == [("coding", "max"), ("coding", "high")]
+    assert chain(Recipe(), ("coding", "max")) == []
 
 
 @pytest.mark.parametrize("key", list(dotted(recipe("smoke").model_dump(mode="json"))))
 def test_every_value_has_a_stage_that_reads_it_first(key: str) -> None:
-    assert reader_of(key) in stage_names()
+    assert reader_of(Recipe(), key) in stage_names(Recipe())
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_every_value_has_a_stage_that_reads_it_first(key: str) -> None:
     ],
 )
 def test_readers(key: str, stage: str) -> None:
-    assert reader_of(key) == stage
+    assert reader_of(Recipe(), key) == stage
 
 
 def test_an_evaluation_beside_leaves_the_runs_own_alone(whole: Run, tmp_path: Path) -> None:

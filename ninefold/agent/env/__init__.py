@@ -13,6 +13,7 @@ _FAMILIES: dict[str, str] = {
     "passage": "ninefold.agent.env.passage:Passage",
     "search": "ninefold.agent.env.search:Search",
     "gym": "ninefold.agent.env.gym:Gym",
+    "chain_sum": "ninefold.agent.env.gym:ChainSum",
     "assistant": "ninefold.agent.env.assistant:Assistant",
     "research": "ninefold.agent.env.research:Research",
     "expression": "ninefold.agent.env.expression:Expression",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from random import Random
@@ -55,10 +56,11 @@ class Gym(Quiz):
 
     name = "gym"
     levels = 3
+    datasets: tuple[str, ...] = tuple(DATASETS)
 
     def generate(self, split: Split, level: int, seed: int) -> Task:
         names = (self.name, level, seed)
-        dataset = rng_of(*names, split, "dataset").choice(list(DATASETS))
+        dataset = rng_of(*names, split, "dataset").choice(self.datasets)
         entry = draw(lambda rng: _entry(dataset, level, rng), lambda entry: entry["question"], split=split, names=names)
         return Task(
             id=f"{self.name}/{split}/{level}/{seed}",
@@ -114,6 +116,30 @@ class Gym(Quiz):
 
     def phrases(self) -> Sequence[str]:
         return []
+
+
+class ChainSum(Gym):
+    """Sums and differences alone."""
+
+    name = "chain_sum"
+    datasets = ("chain_sum",)
+
+    def demonstrate(self, task: Task, style: Style) -> ScriptedPolicy:
+        """Low answers at once, high writes the running sums, max every step. A slip gets one step wrong."""
+        rng = rng_of(task.id, "demonstrate", style.effort, style.seed)
+        first, *steps = _signed(task.instruction)
+        slip = rng.randrange(len(steps)) if rng.random() < style.slip else -1
+        total, written = first, list[str]()
+        for n, step in enumerate(steps):
+            before, total = total, total + step + (rng.choice((-2, -1, 1, 2)) if n == slip else 0)
+            written.append(f"{before}{step:+}={total}" if style.effort == "max" else str(total))
+        return say(str(total), "" if style.effort == "low" else ", ".join(written))
+
+
+def _signed(question: str) -> list[int]:
+    """The terms of `… 4 + 3 - 8 =`, signs included."""
+    expression = question.rpartition(":")[2].replace(" ", "")
+    return [int(term) for term in re.findall(r"[+-]?\d+", expression)]
 
 
 def _entry(dataset: str, level: int, rng: Random) -> dict[str, Any]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A recipe: nano, wide, smoke (see `ninefold recipes`).")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A recipe: nano, wide, smol, smoke (see `ninefold recipes`).")],
     run_name: Annotated[
         str, typer.Option("--name", help="Name of the run's folder in runs/; the recipe's name if absent.")
     ] = "",
@@ -52,14 +52,14 @@ def run(
     to mend, 3 done without a domain that this machine cannot isolate, 130 interrupted.
     """
     from ninefold.app.configuration import resolve
-    from ninefold.recipes.run import STAGES, check, run_recipe
+    from ninefold.recipes.run import check, run_recipe, stages_of
     from ninefold.recipes.whole import recipe
 
     given = [*(overrides or []), *([f"seed={seed}"] if seed is not None else [])]
     given += ["deterministic=true"] if deterministic else []
     target = new_run(run_name or name)
     resolved = resolve(recipe(name), target, file=config, overrides=given)
-    if until and until not in (stages := [stage.name for stage in STAGES]):
+    if until and until not in (stages := [stage.name for stage in stages_of(resolved)]):
         raise UserError(f"--until {until}: there is no such stage; there are {', '.join(stages)}")
     if dry_run:
         check(resolved, target)
@@ -126,8 +126,11 @@ def print_plan(recipe: Recipe) -> None:
     """The resolved configuration as TOML, the cost estimate as comments below it."""
     from ninefold.app.estimate import measure_speed, work_of
 
-    speed = measure_speed(recipe)
     typer.echo(to_toml(recipe))
+    if recipe.released is not None:
+        typer.echo("# What it will cost is not estimated for released weights; docs/LOG.md has what runs took.")
+        return
+    speed = measure_speed(recipe)
     typer.echo(f"# This machine: {speed.trained:,.0f} tokens trained, {speed.sampled:,.0f} sampled per CPU-second and process.")
     total = 0.0
     for stage, work in work_of(recipe).items():
