@@ -9,8 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from ninefold.model.norm import RMSNorm
-from ninefold.model.ops.attnres import Source, mix
+from ninefold.model.norm import RMSNorm, rms_norm
+from ninefold.model.ops.attnres import Source, read
 
 
 class Query(nn.Module):
@@ -37,8 +37,8 @@ class Site:
 class Stream(Protocol):
     """What the sub-layers of one forward read and write, [N, D]."""
 
-    def mix(self, site: Site | None) -> Tensor:
-        """What a site reads."""
+    def read(self, site: Site | None, norm_D: Tensor) -> Tensor:
+        """What a sub-layer computes from, behind its own norm."""
         ...
 
     def add(self, y_ND: Tensor) -> None:
@@ -57,13 +57,13 @@ class Stream(Protocol):
 class PlainStream:
     """A pre-norm residual stream: every site reads the sum of all before it; a block's output is the sum at its end."""
 
-    def __init__(self, embedded_ND: Tensor) -> None:
-        self._sum = embedded_ND
+    def __init__(self, embedded_ND: Tensor, eps: float) -> None:
+        self._sum, self._eps = embedded_ND, eps
         self._closed: list[Tensor] = []
 
-    def mix(self, site: Site | None) -> Tensor:
+    def read(self, site: Site | None, norm_D: Tensor) -> Tensor:
         assert site is None, "a plain stream has no queries"
-        return self._sum
+        return rms_norm(self._sum, norm_D, self._eps)
 
     def add(self, y_ND: Tensor) -> None:
         self._sum = self._sum + y_ND
@@ -83,11 +83,11 @@ class ResidualStream:
         self._finished = [Source.of(embedded_ND, eps)]
         self._partial: Tensor | None = None
 
-    def mix(self, site: Site | None) -> Tensor:
-        """[N, D] the site's view of all sources."""
+    def read(self, site: Site | None, norm_D: Tensor) -> Tensor:
+        """[N, D] the site's view of all sources, behind its sub-layer's norm."""
         assert site is not None, "every site of this stream has a query"
         running = [] if self._partial is None else [Source.of(self._partial, self._eps)]
-        return mix([*self._finished, *running], site.query_D, site.norm_D)
+        return read([*self._finished, *running], site.query_D, site.norm_D, norm_D)
 
     def add(self, y_ND: Tensor) -> None:
         """A sub-layer's output joins the running sum."""

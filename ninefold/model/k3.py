@@ -21,7 +21,7 @@ from ninefold.model.init import initialise
 from ninefold.model.layer import DecoderLayer, FusedLayer
 from ninefold.model.moe import LatentMoE
 from ninefold.model.mtp import MTP
-from ninefold.model.norm import RMSNorm, rms_norm
+from ninefold.model.norm import RMSNorm
 from ninefold.model.routing import Reduce, rebalance
 from ninefold.model.vision import Grid, MoonViT, Projector
 
@@ -63,15 +63,14 @@ class FusedK3:
 
     def run_embedded(self, x_ND: Tensor, attend: Attend) -> Hidden:
         """`run` from input embeddings, some of which may be a picture's."""
-        stream: Stream = PlainStream(x_ND) if self.output_site is None else ResidualStream(x_ND, self.eps)
+        stream: Stream = PlainStream(x_ND, self.eps) if self.output_site is None else ResidualStream(x_ND, self.eps)
         for n, layer in enumerate(self.layers):
             if n and n % self.block_size == 0:
                 stream.close_block()
-            x_ND = rms_norm(stream.mix(layer.attention_site), layer.attention_norm_D, self.eps)
+            x_ND = stream.read(layer.attention_site, layer.attention_norm_D)
             stream.add(attend(n, layer.attention, x_ND))
-            x_ND = rms_norm(stream.mix(layer.mlp_site), layer.mlp_norm_D, self.eps)
-            stream.add(layer.mlp(x_ND))
-        final_ND = rms_norm(stream.mix(self.output_site), self.norm_D, self.eps)
+            stream.add(layer.mlp(stream.read(layer.mlp_site, layer.mlp_norm_D)))
+        final_ND = stream.read(self.output_site, self.norm_D)
         outputs = stream.outputs()
         return Hidden(final_TD=final_ND, features=(outputs[0], outputs[(len(outputs) - 1) // 2], final_ND))
 

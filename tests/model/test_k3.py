@@ -98,6 +98,27 @@ def test_mtp_row_reads_its_token_and_the_next_only(model: K3) -> None:
     assert not torch.equal(before[4], after[4])
 
 
+def kept_bytes(model: K3, length: int) -> int:
+    """What a forward keeps for its backward, beside the parameters."""
+    own, kept = {p.untyped_storage().data_ptr() for p in model.parameters()}, dict[int, torch.UntypedStorage]()
+
+    def keep(x: torch.Tensor) -> torch.Tensor:
+        storage = x.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        model(draw_ids(length, vocab=64), DocLayout.of([length - 20, 20])).final_TD.sum()
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+def test_attention_residuals_keep_no_more_for_backward_than_a_plain_stream() -> None:
+    config = preset("micro", 64)
+    plain = config.model_copy(update={"attn_res_block_size": None})
+    assert kept_bytes(K3(config), 70) <= kept_bytes(K3(plain), 70)
+
+
 def test_features_are_block_outputs() -> None:
     model = spread(K3(preset("micro", 64)))
     ids, layout = draw_ids(9, vocab=64), DocLayout.of([9])

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ninefold.model.ops import native
+from ninefold.model.ops.norm import rms_norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,36 @@ class Source:
     @cached_property
     def inverse_rms_T1(self) -> Tensor:
         return torch.rsqrt(_wide(self.value_TD).pow(2).mean(-1, keepdim=True) + self.eps)
+
+
+def read(sources: Sequence[Source], query_D: Tensor, norm_weight_D: Tensor, own_norm_D: Tensor) -> Tensor:
+    """What a sub-layer computes from: `mix`, then the sub-layer's own RMSNorm with weight `own_norm_D`. [T, D]
+
+    For backward only the sources are kept, which belong to the stream anyway; the mixture is made again. So a layer stores
+    what one of a plain residual stack does.
+    """
+    if torch.is_grad_enabled() and len(sources) > 1:
+        return _Read.apply(sources[0].eps, query_D, norm_weight_D, own_norm_D, *(s.value_TD for s in sources))
+    return rms_norm(mix(sources, query_D, norm_weight_D), own_norm_D, sources[0].eps)
+
+
+class _Read(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, eps: float, *inputs: Tensor) -> Tensor:
+        ctx.eps = eps
+        ctx.save_for_backward(*inputs)
+        query_D, norm_weight_D, own_norm_D, *values = inputs
+        return read([Source.of(v_TD, eps) for v_TD in values], query_D, norm_weight_D, own_norm_D)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+        query_D, norm_weight_D, own_norm_D, *values = inputs
+        with torch.enable_grad():
+            h_TD = mix([Source.of(v_TD, ctx.eps) for v_TD in values], query_D, norm_weight_D)
+            y_TD = rms_norm(h_TD, own_norm_D, ctx.eps)
+        return None, *torch.autograd.grad(y_TD, inputs, grads[0])
 
 
 def mix(sources: Sequence[Source], query_D: Tensor, norm_weight_D: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from ninefold.model.ops.attnres import FinishedBlocks, Source, attention_residual, mix_torch
+from ninefold.model.ops.attnres import FinishedBlocks, Source, attention_residual, mix, mix_torch, read
 from ninefold.model.ops.naive import attention_residual_naive
+from ninefold.model.ops.norm import rms_norm
 
 CASES = {"L6_S2_sub1": (2, 1), "L5_S2_sub2_attn_and_ffn_sites": (2, 2), "full_S1": (1, 1)}
 """Name → layers per block, sites per layer."""
@@ -68,6 +69,25 @@ def test_fused_form_equals_naive(sources: int, tokens: int, width: int, scale: f
         for got, expected in zip(run(dtype, naive=False), want, strict=True):
             bound = tolerance * max(float(expected.abs().max()), 1e-2)
             assert float((got.double() - expected).abs().max()) <= bound
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_reading_again_in_backward_gives_the_same_gradients(count: int, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(count)
+    made = [torch.randn(n, generator=generator, dtype=torch.float64) for n in (24, 24, 24)]
+    made += [torch.randn(7, 24, generator=generator, dtype=torch.float64) for _ in range(count)]
+    d = torch.randn(7, 24, generator=generator, dtype=torch.float64)
+
+    def run(checkpointed: bool) -> list[torch.Tensor]:
+        leaves = [x.to(dtype).requires_grad_() for x in made]
+        query, norm, own, *values = leaves
+        sources = [Source.of(v * 1.0, 1e-5) for v in values]
+        y = read(sources, query, norm, own) if checkpointed else rms_norm(mix(sources, query, norm), own, 1e-5)
+        grads = torch.autograd.grad((y * d.to(dtype)).sum(), leaves, allow_unused=True)
+        return [y.detach(), *(torch.zeros_like(x) if g is None else g for g, x in zip(grads, leaves))]
+
+    assert all(torch.equal(got, want) for got, want in zip(run(True), run(False), strict=True))
 
 
 def test_two_phase_equals_direct_for_all_sites_of_a_block() -> None:
