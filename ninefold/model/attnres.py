@@ -4,13 +4,15 @@ plain residual stream that they are compared with."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from ninefold.model.norm import RMSNorm, rms_norm
-from ninefold.model.ops.attnres import Source, read
+from ninefold.model.ops import native
+from ninefold.model.ops.attnres import Source, read, read_into
 
 
 class Query(nn.Module):
@@ -21,7 +23,7 @@ class Query(nn.Module):
         self.weight = nn.Parameter(torch.zeros(1, width))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Site:
     """Where a sub-layer, or the output, reads the residual stream."""
 
@@ -32,6 +34,10 @@ class Site:
     @staticmethod
     def of(norm: RMSNorm, query: Query) -> Site:
         return Site(query_D=query.weight[0], norm_D=norm.weight)
+
+    @cached_property
+    def key_D(self) -> Tensor:
+        return self.query_D * self.norm_D
 
 
 class Stream(Protocol):
@@ -75,6 +81,47 @@ class PlainStream:
         return [*self._closed, self._sum]
 
 
+class FrozenStream:
+    """`ResidualStream` without gradients, for the kernel: the sources lie in one buffer, and sums are made in place."""
+
+    def __init__(self, embedded_ND: Tensor, blocks: int, eps: float) -> None:
+        self._values = list(embedded_ND.new_empty(1 + blocks, *embedded_ND.shape).unbind())
+        self._values[0].copy_(embedded_ND)
+        self._pointers, self._eps = native.pointers(self._values), eps
+        self._count, self._running = 1, False
+
+    def read(self, site: Site | None, norm_D: Tensor) -> Tensor:
+        assert site is not None, "every site of this stream has a query"
+        if self._count == 1:
+            return rms_norm(self._values[0], norm_D, self._eps)
+        y_ND = torch.empty_like(self._values[0])
+        read_into(y_ND, self._pointers, self._count, site.key_D, norm_D, self._eps)
+        return y_ND
+
+    def add(self, y_ND: Tensor) -> None:
+        if self._running:
+            self._values[self._count - 1].add_(y_ND)
+        else:
+            self._values[self._count].copy_(y_ND)
+            self._count, self._running = self._count + 1, True
+
+    def close_block(self) -> None:
+        assert self._running, "a block without layers"
+        self._running = False
+
+    def outputs(self) -> list[Tensor]:
+        return self._values[1 : self._count]
+
+
+def stream(embedded_ND: Tensor, *, mixes: bool, blocks: int, eps: float) -> Stream:
+    """The stream of a forward: plain, or of attention residuals over so many blocks."""
+    if not mixes:
+        return PlainStream(embedded_ND, eps)
+    if torch.is_grad_enabled() or not native.usable(embedded_ND):
+        return ResidualStream(embedded_ND, eps)
+    return FrozenStream(embedded_ND, blocks, eps)
+
+
 class ResidualStream:
     """The sources of one forward: the embedding, the finished blocks, and the running sum of the block at work."""
 
@@ -87,7 +134,7 @@ class ResidualStream:
         """[N, D] the site's view of all sources, behind its sub-layer's norm."""
         assert site is not None, "every site of this stream has a query"
         running = [] if self._partial is None else [Source.of(self._partial, self._eps)]
-        return read([*self._finished, *running], site.query_D, site.norm_D, norm_D)
+        return read([*self._finished, *running], site.key_D, norm_D)
 
     def add(self, y_ND: Tensor) -> None:
         """A sub-layer's output joins the running sum."""

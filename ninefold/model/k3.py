@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
-from ninefold.model.attnres import PlainStream, Query, ResidualStream, Site, Stream
+from ninefold.model.attnres import Query, Site, stream
 from ninefold.model.config import K3Config
 from ninefold.model.init import initialise
 from ninefold.model.layer import DecoderLayer, FusedLayer
@@ -63,15 +63,16 @@ class FusedK3:
 
     def run_embedded(self, x_ND: Tensor, attend: Attend) -> Hidden:
         """`run` from input embeddings, some of which may be a picture's."""
-        stream: Stream = PlainStream(x_ND, self.eps) if self.output_site is None else ResidualStream(x_ND, self.eps)
+        blocks = -(-len(self.layers) // self.block_size)
+        residual = stream(x_ND, mixes=self.output_site is not None, blocks=blocks, eps=self.eps)
         for n, layer in enumerate(self.layers):
             if n and n % self.block_size == 0:
-                stream.close_block()
-            x_ND = stream.read(layer.attention_site, layer.attention_norm_D)
-            stream.add(attend(n, layer.attention, x_ND))
-            stream.add(layer.mlp(stream.read(layer.mlp_site, layer.mlp_norm_D)))
-        final_ND = stream.read(self.output_site, self.norm_D)
-        outputs = stream.outputs()
+                residual.close_block()
+            x_ND = residual.read(layer.attention_site, layer.attention_norm_D)
+            residual.add(attend(n, layer.attention, x_ND))
+            residual.add(layer.mlp(residual.read(layer.mlp_site, layer.mlp_norm_D)))
+        final_ND = residual.read(self.output_site, self.norm_D)
+        outputs = residual.outputs()
         return Hidden(final_TD=final_ND, features=(outputs[0], outputs[(len(outputs) - 1) // 2], final_ND))
 
     def packed(self, x_TD: Tensor, layout: DocLayout) -> Hidden:

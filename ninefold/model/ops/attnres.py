@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ninefold.model.ops import native
-from ninefold.model.ops.norm import rms_norm
+from ninefold.model.ops.norm import rms_norm, rms_norm_torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,52 +31,32 @@ class Source:
         return torch.rsqrt(_wide(self.value_TD).pow(2).mean(-1, keepdim=True) + self.eps)
 
 
-def read(sources: Sequence[Source], query_D: Tensor, norm_weight_D: Tensor, own_norm_D: Tensor) -> Tensor:
+def read(sources: Sequence[Source], key_D: Tensor, own_norm_D: Tensor) -> Tensor:
     """What a sub-layer computes from: `mix`, then the sub-layer's own RMSNorm with weight `own_norm_D`. [T, D]
 
     For backward only the sources are kept, which belong to the stream anyway; the mixture is made again. So a layer stores
     what one of a plain residual stack does.
     """
-    if torch.is_grad_enabled() and len(sources) > 1:
-        return _Read.apply(sources[0].eps, query_D, norm_weight_D, own_norm_D, *(s.value_TD for s in sources))
-    return rms_norm(mix(sources, query_D, norm_weight_D), own_norm_D, sources[0].eps)
-
-
-class _Read(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, eps: float, *inputs: Tensor) -> Tensor:
-        ctx.eps = eps
-        ctx.save_for_backward(*inputs)
-        query_D, norm_weight_D, own_norm_D, *values = inputs
-        return read([Source.of(v_TD, eps) for v_TD in values], query_D, norm_weight_D, own_norm_D)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
-        query_D, norm_weight_D, own_norm_D, *values = inputs
-        with torch.enable_grad():
-            h_TD = mix([Source.of(v_TD, ctx.eps) for v_TD in values], query_D, norm_weight_D)
-            y_TD = rms_norm(h_TD, own_norm_D, ctx.eps)
-        return None, *torch.autograd.grad(y_TD, inputs, grads[0])
-
-
-def mix(sources: Sequence[Source], query_D: Tensor, norm_weight_D: Tensor) -> Tensor:
-    """`attention_residual` of `Source`s: h_TD."""
-    values = [s.value_TD for s in sources]
-    if len(sources) == 1:
-        return values[0]
-    key_D = query_D * norm_weight_D
+    eps, values = sources[0].eps, [s.value_TD for s in sources]
+    if len(values) == 1:
+        return rms_norm(values[0], own_norm_D, eps)
     assert all(v.shape == (len(values[0]), len(key_D)) for v in values)
-    if native.usable(key_D, *values):
-        if not torch.is_grad_enabled():
-            return _mix_native(sources[0].eps, key_D, tuple(v.contiguous() for v in values))[0]
-        return _MixNative.apply(sources[0].eps, key_D, *values)
-    return mix_torch(sources, key_D)
+    if native.usable(key_D, own_norm_D, *values):
+        return _ReadNative.apply(eps, key_D, own_norm_D, *values)
+    return _Read.apply(eps, key_D, own_norm_D, *values) if torch.is_grad_enabled() else _read(sources, key_D, own_norm_D)
 
 
-def mix_torch(sources: Sequence[Source], key_D: Tensor) -> Tensor:
-    """`mix` in PyTorch, on any device; key is query times norm weight."""
+def read_into(y_TD: Tensor, sources: Tensor, count: int, key_D: Tensor, own_norm_D: Tensor, eps: float) -> None:
+    """`read` by the kernel, of the first `count` of `native.pointers` to contiguous sources of y's shape."""
+    native.call("read_forward", sources, key_D, own_norm_D, y_TD, len(y_TD), count, len(key_D), float(eps))
+
+
+def _read(sources: Sequence[Source], key_D: Tensor, own_norm_D: Tensor) -> Tensor:
+    return rms_norm_torch(mix(sources, key_D), own_norm_D, sources[0].eps)
+
+
+def mix(sources: Sequence[Source], key_D: Tensor) -> Tensor:
+    """h = Σ_i p_i v_i with p = softmax_i(key · v_i / rms(v_i)); key is query times norm weight."""
     logits = [(_wide(s.value_TD) @ _wide(key_D)[:, None]) * s.inverse_rms_T1 for s in sources]
     p_TN = torch.softmax(torch.cat(logits, -1), -1)
     h_TD = p_TN[:, :1] * sources[0].value_TD
@@ -90,7 +70,7 @@ def attention_residual(sources: Sequence[Tensor], query_D: Tensor, norm_weight_D
 
     `sources` are [T, D] each: the embedding, the finished blocks, and within a block the partial sum.
     """
-    return mix([Source.of(v_TD, eps) for v_TD in sources], query_D, norm_weight_D)
+    return mix([Source.of(v_TD, eps) for v_TD in sources], query_D * norm_weight_D)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,40 +111,46 @@ class FinishedBlocks:
         return h_TD.to(partial_TD.dtype)
 
 
-def _mix_native(eps: float, key_D: Tensor, values: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """h_TD; then what the backward pass needs, [T, N] each: shares, products with the key, inverse RMS."""
-    T, D = values[0].shape
-    h_TD = torch.empty_like(values[0])
-    p_TN, dot_TN, inverse_rms_TN = key_D.new_empty(3, T, len(values))
-    shape = (T, len(values), D)
-    native.call("mix_forward", native.pointers(values), key_D, h_TD, p_TN, dot_TN, inverse_rms_TN, *shape, float(eps))
-    return h_TD, p_TN, dot_TN, inverse_rms_TN
-
-
-class _MixNative(torch.autograd.Function):
-    """One pass over the sources of each token, forward and backward; nothing of size [T, D] is kept beside the sources."""
+class _Read(torch.autograd.Function):
+    """In PyTorch, on any device."""
 
     @staticmethod
-    def forward(ctx: Any, eps: float, key_D: Tensor, *values: Tensor) -> Tensor:
-        values = tuple(v.contiguous() for v in values)
-        key_D = key_D.contiguous()
-        h_TD, p_TN, dot_TN, inverse_rms_TN = _mix_native(eps, key_D, values)
-        ctx.save_for_backward(key_D, p_TN, dot_TN, inverse_rms_TN, *values)
-        return h_TD
+    def forward(ctx: Any, eps: float, key_D: Tensor, own_norm_D: Tensor, *values: Tensor) -> Tensor:
+        ctx.eps = eps
+        ctx.save_for_backward(key_D, own_norm_D, *values)
+        return _read([Source.of(v_TD, eps) for v_TD in values], key_D, own_norm_D)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        key_D, p_TN, dot_TN, inverse_rms_TN, *values = ctx.saved_tensors
-        T, D = values[0].shape
+        key_D, own_norm_D, *values = inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+        with torch.enable_grad():
+            y_TD = _read([Source.of(v_TD, ctx.eps) for v_TD in values], key_D, own_norm_D)
+        return None, *torch.autograd.grad(y_TD, inputs, grads[0])
+
+
+class _ReadNative(torch.autograd.Function):
+    """One pass over the sources of each token, forward and backward."""
+
+    @staticmethod
+    def forward(ctx: Any, eps: float, key_D: Tensor, own_norm_D: Tensor, *values: Tensor) -> Tensor:
+        values = tuple(v.contiguous() for v in values)
+        ctx.eps = eps
+        ctx.save_for_backward(key_D, own_norm_D, *values)
+        y_TD = torch.empty_like(values[0])
+        read_into(y_TD, native.pointers(values), len(values), key_D, own_norm_D, eps)
+        return y_TD
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        key_D, own_norm_D, *values = ctx.saved_tensors
         d_values = [torch.empty_like(v) for v in values]
-        d_key_D = torch.zeros_like(key_D)
-        native.call(
-            "mix_backward",
-            *(native.pointers(values), key_D, p_TN, dot_TN, inverse_rms_TN, grads[0].contiguous()),
-            *(native.pointers(d_values), d_key_D, T, len(values), D),
-        )
-        return None, d_key_D, *d_values
+        d_key_D, d_norm_D = torch.zeros_like(key_D), torch.zeros_like(own_norm_D)
+        given = (native.pointers(values), key_D, own_norm_D, grads[0].contiguous())
+        shape = (len(values[0]), len(values), len(key_D))
+        native.call("read_backward", *given, native.pointers(d_values), d_key_D, d_norm_D, *shape, float(ctx.eps))
+        return None, d_key_D, d_norm_D, *d_values
 
 
 def _wide(x: Tensor) -> Tensor:

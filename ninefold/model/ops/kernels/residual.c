@@ -1,62 +1,84 @@
-// Attention residuals: a softmax mixture of sources per token; the PyTorch form is in ops/attnres.py.
+// Attention residuals: a softmax mixture of sources per token behind the sub-layer's norm; the PyTorch form is in
+// ops/attnres.py.
 
-#include "elementary.h"
+#include "linear.h"
 
-// h [T, D] = softmax over n of (key . v_n / rms(v_n)) mixing the N sources v_n [T, D]; p, dot, inverse_rms [T, N] are kept.
-void mix_forward(const float *const *values, const float *key, float *h, float *p, float *dot, float *inverse_rms, long T,
-                 long N, long D, float eps) {
-    for (long t = 0; t < T; t++, p += N, dot += N, inverse_rms += N) {
-        float peak = 0.0f, mass = 0.0f, *out = h + t * D;
-        for (long n = 0; n < N; n++) {
-            const float *v = values[n] + t * D;
-            float along = 0.0f, square = 0.0f;
-#pragma omp simd reduction(+ : along, square)
-            for (long i = 0; i < D; i++) {
-                along += key[i] * v[i];
-                square += v[i] * v[i];
-            }
-            dot[n] = along;
-            inverse_rms[n] = 1.0f / sqrtf(square / D + eps);
-            p[n] = along * inverse_rms[n];
-            peak = n == 0 || p[n] > peak ? p[n] : peak;
+// Shares p [N] of the sources v_n [D] of token t: softmax over n of (key . v_n / rms(v_n)); dot and inverse rms are left too.
+INLINE void weigh(const float *const *values, const float *key, long t, long N, long D, float eps, float *p, float *along,
+                  float *r) {
+    float peak = 0.0f, mass = 0.0f;
+    for (long n = 0; n < N; n++) {
+        const float *v = values[n] + t * D;
+        float product = 0.0f, square = 0.0f;
+#pragma omp simd reduction(+ : product, square)
+        for (long i = 0; i < D; i++) {
+            product += key[i] * v[i];
+            square += v[i] * v[i];
         }
-        for (long n = 0; n < N; n++) mass += p[n] = exponential(p[n] - peak);
-        for (long n = 0; n < N; n++) p[n] /= mass;
-        for (long n = 0; n < N; n++) {
-            const float *v = values[n] + t * D;
-            float share = p[n];
-            if (n == 0)
+        along[n] = product;
+        r[n] = 1.0f / sqrtf(square / D + eps);
+        p[n] = product * r[n];
+        peak = n == 0 || p[n] > peak ? p[n] : peak;
+    }
+    for (long n = 0; n < N; n++) mass += p[n] = exponential(p[n] - peak);
+    for (long n = 0; n < N; n++) p[n] /= mass;
+}
+
+INLINE void blend(const float *const *values, const float *p, long t, long N, long D, float *h) {
+    for (long n = 0; n < N; n++) {
+        const float *v = values[n] + t * D;
+        float share = p[n];
+        if (n == 0)
 #pragma omp simd
-                for (long i = 0; i < D; i++) out[i] = share * v[i];
-            else
+            for (long i = 0; i < D; i++) h[i] = share * v[i];
+        else
 #pragma omp simd
-                for (long i = 0; i < D; i++) out[i] += share * v[i];
-        }
+            for (long i = 0; i < D; i++) h[i] += share * v[i];
     }
 }
 
-// Adds to d_key, which holds zeros on entry.
-void mix_backward(const float *const *values, const float *key, const float *p, const float *dot, const float *inverse_rms,
-                  const float *d_h, float *const *d_values, float *d_key, long T, long N, long D) {
-    for (long t = 0; t < T; t++, p += N, dot += N, inverse_rms += N) {
-        const float *dh = d_h + t * D;
-        float dp[N], mean = 0.0f;
+// y [T, D]: the N sources v_n [T, D] mixed, then RMSNorm with weight norm.
+void read_forward(const float *const *values, const float *key, const float *norm, float *y, long T, long N, long D,
+                  float eps) {
+    for (long t = 0; t < T; t++) {
+        float p[N], along[N], r[N], *out = y + t * D;
+        weigh(values, key, t, N, D, eps, p, along, r);
+        blend(values, p, t, N, D, out);
+        float scale = inverse_rms(D, out, eps);
+#pragma omp simd
+        for (long i = 0; i < D; i++) out[i] = out[i] * scale * norm[i];
+    }
+}
+
+// Makes the mixture again. Adds to d_key and d_norm, which hold zeros on entry.
+void read_backward(const float *const *values, const float *key, const float *norm, const float *d_y, float *const *d_values,
+                   float *d_key, float *d_norm, long T, long N, long D, float eps) {
+    for (long t = 0; t < T; t++) {
+        float p[N], along[N], r[N], dp[N], h[D], dh[D], mean = 0.0f;
+        const float *dy = d_y + t * D;
+        weigh(values, key, t, N, D, eps, p, along, r);
+        blend(values, p, t, N, D, h);
+        float scale = inverse_rms(D, h, eps);
+#pragma omp simd
+        for (long i = 0; i < D; i++) {
+            dh[i] = dy[i] * norm[i];
+            d_norm[i] += dy[i] * h[i] * scale;
+        }
+        float outward = dot(D, dh, h) * scale * scale / D;
+#pragma omp simd
+        for (long i = 0; i < D; i++) dh[i] = scale * (dh[i] - outward * h[i]);
         for (long n = 0; n < N; n++) {
-            const float *v = values[n] + t * D;
-            float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-            for (long i = 0; i < D; i++) sum += dh[i] * v[i];
-            dp[n] = sum;
-            mean += p[n] * sum;
+            dp[n] = dot(D, dh, values[n] + t * D);
+            mean += p[n] * dp[n];
         }
         for (long n = 0; n < N; n++) {
             const float *v = values[n] + t * D;
-            float *dv = d_values[n] + t * D, r = inverse_rms[n], share = p[n];
-            float along = share * (dp[n] - mean) * r, radial = along * dot[n] * r * r / D;
+            float *dv = d_values[n] + t * D, share = p[n];
+            float slope = share * (dp[n] - mean) * r[n], radial = slope * along[n] * r[n] * r[n] / D;
 #pragma omp simd
             for (long i = 0; i < D; i++) {
-                dv[i] = share * dh[i] + along * key[i] - radial * v[i];
-                d_key[i] += along * v[i];
+                dv[i] = share * dh[i] + slope * key[i] - radial * v[i];
+                d_key[i] += slope * v[i];
             }
         }
     }
