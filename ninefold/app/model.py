@@ -8,6 +8,7 @@ from ninefold.core.errors import UserError
 from ninefold.core.store import Run, is_complete
 from ninefold.engine.native import NativeConfig, NativeEngine
 from ninefold.engine.speculative import SpeculativeConfig, SpeculativeEngine
+from ninefold.model.k3 import sight_in
 from ninefold.recipes.draft import load_draft, target_of
 from ninefold.recipes.kit import Kit
 from ninefold.serve.completion import Service
@@ -47,6 +48,7 @@ def open_service(run: Run, stage: str, *, draft: bool = False) -> Service:
         context=engine.config.capacity,
         limit=2 * engine.config.rows,
         constrain=not draft,
+        sees=sight_in(model) is not None,
         created=int(weights.stat().st_mtime),
     )
 

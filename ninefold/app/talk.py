@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from ninefold.core.errors import UserError
+from ninefold.core.picture import Picture
 from ninefold.core.types import EFFORTS, Effort
+from ninefold.media.parts import picture_part
+from ninefold.media.png import from_png
 from ninefold.serve.completion import Service
 from ninefold.serve.errors import ApiError
 from ninefold.serve.request import ChatRequest
 
-COMMANDS = "/effort low|high|max, /new for a new conversation, /quit"
+COMMANDS = "/effort low|high|max, /picture FILE shows one with the next line, /new for a new conversation, /quit"
 
 
 class Talk:
@@ -25,10 +29,14 @@ class Talk:
         self._service, self._console, self._options = service, console, options
         self._effort: Effort = effort
         self._messages: list[dict[str, Any]] = []
+        self._pictures: list[Picture] = []
+        """Shown with the next line."""
 
     def answer(self, text: str) -> None:
         """Say `text` and print what comes back as it is sampled. Raises UserError."""
-        messages = [*self._messages, {"role": "user", "content": text}]
+        shown, self._pictures = [picture_part(picture) for picture in self._pictures], []
+        content = [*shown, {"type": "text", "text": text}] if shown else text
+        messages = [*self._messages, {"role": "user", "content": content}]
         request = ChatRequest(model=self._service.model, messages=messages, reasoning_effort=self._effort, **self._options)
         try:
             message, tokens = asyncio.run(self._stream(request))
@@ -47,6 +55,16 @@ class Talk:
             message["content"] += delta.content
             self._console.print(Text(delta.reasoning, style="dim italic"), Text(delta.content), sep="", end="")
         return message, completion.tokens
+
+    def show(self, path: Path) -> None:
+        """Keep a picture for the next line; say so, or why it cannot be shown."""
+        try:
+            picture = from_png(path.read_bytes())
+        except (OSError, UserError) as error:
+            self._console.print(f"{path}: {error}", style="red", markup=False)
+            return
+        self._pictures.append(picture)
+        self._console.print(f"[picture {picture.width}×{picture.height}]", style="dim", markup=False)
 
     def loop(self) -> None:
         """Read lines until the user leaves."""
@@ -74,6 +92,8 @@ class Talk:
         efforts: dict[str, Effort] = {effort: effort for effort in EFFORTS}
         if name == "/new":
             self._messages.clear()
+        elif name == "/picture" and value.strip():
+            self.show(Path(value.strip()))
         elif name == "/effort" and value.strip() in efforts:
             self._effort = efforts[value.strip()]
         else:

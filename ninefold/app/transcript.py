@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,13 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.text import Text
 
+from ninefold.chat.markers import image_prompt
 from ninefold.chat.tokenizer import Tokenizer
 from ninefold.core.types import Segment, Trajectory, Turn
+from ninefold.media.scene import draw
 
+_PICTURE = re.compile(re.escape(image_prompt(1, 1)).replace("1x1", r"(\d+)x(\d+)"))
+"""A picture's place in decoded text."""
 COLUMNS = ["id", "domain", "effort", "status", "spend", "new_tokens", "turns", "stop"]
 BRACKETS = ("⟦", "⟧")
 """Around learned tokens where there is no colour."""
@@ -31,7 +36,8 @@ def print_trajectory(trajectory: Trajectory, tokenizer: Tokenizer, console: Cons
     console.print(
         f"{task.family}, effort {trajectory.effort}, harness {harness}, spend {trajectory.spend}{budget}", style="dim"
     )
-    console.print(Text("task   ", style="bold blue") + Text(task.instruction))
+    shown = [f"[picture {p.width}×{p.height} {p.hash[:8]}] " for p in map(draw, task.pictures)]
+    console.print(Text("task   ", style="bold blue") + Text("".join(shown) + task.instruction))
     for turn in trajectory.turns:
         _print_turn(turn, console)
     verdict = f"{result.status} ({result.score:.2f}) after {trajectory.stop}" + (f": {result.detail}" if result.detail else "")
@@ -72,7 +78,7 @@ def masked_text(segment: Segment, tokenizer: Tokenizer, console: Console) -> Tex
     start = 0
     for end in range(1, len(mask) + 1):
         if end == len(mask) or mask[end] != mask[start]:
-            piece = tokenizer.decode(segment.ids[start:end])
+            piece = _PICTURE.sub(r"[picture \1×\2]", tokenizer.decode(segment.ids[start:end]))
             text.append(before + piece + behind if mask[start] else piece, style="green" if mask[start] else "dim")
             start = end
     return text

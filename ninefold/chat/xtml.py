@@ -13,7 +13,7 @@ import numpy as np
 
 from ninefold.chat import tools as tool_wire
 from ninefold.chat.grammar import ToolChoice, XtmlGrammar
-from ninefold.chat.markers import CLOSE, CONTROL_TOKENS, END_OF_MSG, IMAGE_PLACEHOLDER, OPEN
+from ninefold.chat.markers import CLOSE, CONTROL_TOKENS, END_OF_MSG, IMAGE_PLACEHOLDER, MEDIA_PAD, OPEN, image_prompt
 from ninefold.chat.messages import WireCall, call_id, order_results, read_messages
 from ninefold.chat.parse import Parser, parse
 from ninefold.chat.render import (
@@ -30,6 +30,7 @@ from ninefold.chat.render import (
 )
 from ninefold.chat.tokenizer import Tokenizer
 from ninefold.core.errors import UserError
+from ninefold.core.picture import Picture
 from ninefold.core.protocols import Message, ParsedMessage
 from ninefold.core.types import EFFORTS, Call, Effort, IntArray, Segment
 
@@ -112,6 +113,15 @@ class Xtml:
         """
         options = replace(self._options(tools, effort), generation_prefix=False)
         return [self._segment(m, masked=True) for m in render(messages, options)]
+
+    @property
+    def placeholder(self) -> int:
+        """The id that stands for a picture."""
+        return self.tokenizer.control[MEDIA_PAD]
+
+    def picture(self, picture: Picture) -> IntArray:
+        """The ids that stand for a picture: its size, and one placeholder."""
+        return np.array(self._control_ids(image_prompt(picture.width, picture.height)), np.int32)
 
     def parse(self, ids: IntArray) -> ParsedMessage:
         """The message that generated `ids` amount to; never raises."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from ninefold.core.picture import Picture
 from ninefold.core.records import task_of, task_record
 from ninefold.core.types import Call, Result, Row, Segment, Slot, Trajectory, Turn
 
 Arrays = Mapping[str, NDArray[Any]]
+_PICTURE = "picture/"
 
 
 def pack(record: Any, arrays: Arrays) -> bytes:
@@ -123,9 +125,20 @@ def rows_of(record: Sequence[Sequence[Mapping[str, Any]]], arrays: Arrays) -> tu
     return tuple(Row(segments=tuple(segment(facts) for facts in row)) for row in record)
 
 
+def picture_arrays(pictures: Iterable[Picture]) -> dict[str, NDArray[Any]]:
+    """Pictures as arrays, each once, under names that tell them from the others."""
+    return {f"{_PICTURE}{picture.hash}": picture.pixels_HWC for picture in pictures}
+
+
+def pictures_of(arrays: Arrays) -> tuple[Picture, ...]:
+    """The inverse of `picture_arrays`, among any other arrays; in the order of their hashes."""
+    return tuple(Picture.of(arrays[name]) for name in sorted(arrays) if name.startswith(_PICTURE))
+
+
 def trajectory_record(trajectory: Trajectory) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """A trajectory as JSON, and the arrays of its rows."""
+    """A trajectory as JSON, and the arrays of its rows and pictures."""
     rows, arrays = rows_record(trajectory.rows)
+    arrays |= picture_arrays(trajectory.pictures)
     record = {
         "id": trajectory.id,
         "task": task_record(trajectory.task),
@@ -152,6 +165,7 @@ def trajectory_of(record: Mapping[str, Any], arrays: Arrays) -> Trajectory:
             "rows": rows_of(record["rows"], arrays),
             "turns": tuple(turn_of(turn) for turn in record["turns"]),
             "result": Result(**record["result"]),
+            "pictures": pictures_of(arrays),
         }
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from ninefold.core.picture import Picture
 from ninefold.core.types import (
     Call,
     Domain,
@@ -41,6 +42,8 @@ class Request:
     top_p: float = 1.0
     allowed: Grammar | None = None
     """Constrains each token, where given."""
+    pictures: tuple[Picture, ...] = ()
+    """One for each `media_pad` among `ids`, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

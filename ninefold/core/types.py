@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ninefold.core.layout import DocLayout
+from ninefold.core.picture import Picture
 
 Domain = Literal["general", "agents", "coding"]
 Effort = Literal["low", "high", "max"]
@@ -81,6 +82,8 @@ class Task:
     """Initial files of the working directory: relative path → text."""
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """JSON of the family's own: what its world is built from and its verifier checks. Never shown to the policy."""
+    pictures: tuple[Mapping[str, Any], ...] = ()
+    """What the policy is shown before the instruction, each as a description that `media.scene` draws."""
     limits: Limits = field(default_factory=Limits)
     budget: Budget | None = None
     provenance: str = "generated"
@@ -162,6 +165,11 @@ class Row:
         return _concatenate(parts, np.float32)
 
     @property
+    def images(self) -> tuple[str, ...]:
+        """Hashes of the pictures whose `media_pad` ids stand in the row, in order."""
+        return tuple(image for s in self.segments for image in s.images)
+
+    @property
     def versions(self) -> IntArray:
         """[T] policy versions, −1 where rendered."""
         parts = [np.full(len(s.ids), -1 if s.policy_version is None else s.policy_version) for s in self.segments]
@@ -240,6 +248,8 @@ class Trajectory:
     """T(y): thinking tokens for general tasks, all generated tokens otherwise."""
     resumes: int = 0
     """How often it was paused and resumed."""
+    pictures: tuple[Picture, ...] = ()
+    """Every picture that its rows show, each once, in the order of their hashes."""
 
     @property
     def valid(self) -> bool:
@@ -278,6 +288,8 @@ class Sample:
     """Name → [T], e.g. `advantage`, `old_logprob`; undefined where mask is False."""
     task: str = ""
     """Id of the task it came from."""
+    pictures: tuple[Picture, ...] = ()
+    """One for each `media_pad` id, in order; each id stands for the whole picture until a batch is made."""
 
     def __post_init__(self) -> None:
         assert len(self.ids) == len(self.mask)
@@ -294,10 +306,12 @@ class Batch:
     """[T]"""
     layout: DocLayout
     streams: Mapping[str, FloatArray] = field(default_factory=dict[str, FloatArray])
+    pictures: tuple[Picture, ...] = ()
+    """Over all documents, in order; each has as many `media_pad` ids as the model makes tokens of it."""
 
     @staticmethod
     def pack(samples: Sequence[Sample]) -> Batch:
-        """Concatenate samples; all must carry the same streams."""
+        """Concatenate samples; all must carry the same streams, and pictures must be expanded already."""
         assert samples, "a batch needs at least one sample"
         names = samples[0].streams.keys()
         assert all(s.streams.keys() == names for s in samples)
@@ -306,6 +320,7 @@ class Batch:
             mask=np.concatenate([s.mask for s in samples]),
             layout=DocLayout.of([len(s.ids) for s in samples]),
             streams={name: np.concatenate([s.streams[name] for s in samples]) for name in names},
+            pictures=tuple(picture for s in samples for picture in s.pictures),
         )
 
     @staticmethod

@@ -11,9 +11,11 @@ from typing import Any
 from ninefold.chat.tokenizer import Tokenizer
 from ninefold.chat.xtml import Xtml, wire_phrases
 from ninefold.core.errors import UserError
+from ninefold.core.picture import Picture
 from ninefold.core.protocols import ChatFormat
 from ninefold.core.types import EFFORTS, Segment
 from ninefold.data.lines import numbered_lines
+from ninefold.media.parts import take_pictures
 
 FIELDS = ("messages", "tools", "effort")
 SHOWN = 20
@@ -28,6 +30,8 @@ class Conversation:
     """From 1."""
     segments: tuple[Segment, ...]
     """With masks: True on what a policy would have written."""
+    pictures: tuple[Picture, ...] = ()
+    """What its messages show, each once."""
 
 
 def bytewise() -> Xtml:
@@ -42,7 +46,8 @@ def read_conversations(path: Path, chat: ChatFormat) -> list[Conversation]:
     faults: list[str] = []
     for number, text in lines:
         try:
-            conversations.append(Conversation(line=number, segments=render_conversation(text, chat)))
+            segments, pictures = render_conversation(text, chat)
+            conversations.append(Conversation(line=number, segments=segments, pictures=pictures))
         except UserError as error:
             faults.append(f"line {number}: {error}")
     if faults:
@@ -56,8 +61,8 @@ def read_conversations(path: Path, chat: ChatFormat) -> list[Conversation]:
 EXAMPLE = '{"messages": [{"role": "user", "content": "1+2?"}, {"role": "assistant", "content": "3"}], "effort": "low"}'
 
 
-def render_conversation(text: str, chat: ChatFormat) -> tuple[Segment, ...]:
-    """One line as segments with masks. Raises UserError."""
+def render_conversation(text: str, chat: ChatFormat) -> tuple[tuple[Segment, ...], tuple[Picture, ...]]:
+    """One line as segments with masks, and its pictures, which stand in data URIs. Raises UserError."""
     record = _record(text)
     messages = record.get("messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
@@ -68,10 +73,11 @@ def render_conversation(text: str, chat: ChatFormat) -> tuple[Segment, ...]:
     tools = record.get("tools") or []
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
         raise UserError("`tools` must be a list of function declarations")
+    messages, pictures = take_pictures(messages)
     segments = tuple(chat.conversation(messages, tools=tools, effort=effort))
     if not any(segment.loss_mask.any() for segment in segments):
         raise UserError("there is nothing to learn: no assistant message")
-    return segments
+    return segments, tuple(pictures.values())
 
 
 def _record(text: str) -> Mapping[str, Any]:

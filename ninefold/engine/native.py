@@ -9,12 +9,13 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from ninefold.core.config import Config
-from ninefold.core.errors import EngineError
+from ninefold.core.errors import EngineError, UserError
 from ninefold.core.layout import DocLayout
 from ninefold.core.protocols import Completion, Request, WeightHandle
 from ninefold.core.types import FinishReason
@@ -24,6 +25,9 @@ from ninefold.model.decode import Cache, Decoder, Rows
 from ninefold.model.k3 import K3
 from ninefold.model.llama import Llama, LlamaDecoder
 from ninefold.model.weights import Weights
+
+GALLERY = 100_000
+"""Tokens of pictures beyond which those that no request waits for are forgotten."""
 
 
 class NativeConfig(Config):
@@ -67,11 +71,27 @@ class NativeEngine:
         return len(self._ids)
 
     def submit(self, requests: Sequence[Request]) -> None:
+        self._forget_pictures()
+        seen = [self._seen(request) for request in requests]
         for request in requests:
             assert request.id not in self._ids, f"request {request.id} is in flight already"
             assert len(request.ids) > 0, f"request {request.id} has no ids"
             self._ids.add(request.id)
-        self._queue.extend(requests)
+        self._queue.extend(seen)
+
+    def _seen(self, request: Request) -> Request:
+        """The request with its pictures' own ids, which stand for them from here on: in rows, keys and caches."""
+        if not request.pictures:
+            return request
+        if not isinstance(self._decoder, Decoder):
+            raise UserError("this model reads no pictures")
+        return replace(request, ids=self._decoder.see(request.ids, request.pictures), pictures=())
+
+    def _forget_pictures(self) -> None:
+        """Drop the embeddings of pictures that nothing in flight shows, once there are many."""
+        if isinstance(self._decoder, Decoder) and self._decoder.gallery.tokens > GALLERY:
+            running = self._table.tokens[self._table.active].ravel()
+            self._decoder.gallery.keep(np.unique(np.concatenate([running, *(r.ids for r in self._queue)])).tolist())
 
     def poll(self) -> list[Completion]:
         while self._ids and not self._done:

@@ -85,6 +85,8 @@ class SpeculativeEngine(NativeEngine):
     @torch.no_grad()
     def _inform(self, rows: Rows, starts: NDArray[np.int64], ids_T: Tensor, layout: DocLayout, hidden: Hidden) -> None:
         """Let the draft read what the target took in: each token beside the feature of the one before it."""
+        decoder = self._decoder
+        assert isinstance(decoder, Decoder)
         (waiting_RD,) = self._cache.states[self._layer]
         rows_D = torch.from_numpy(rows)
         fused_TD = self._draft.fuse(hidden.features)
@@ -96,7 +98,7 @@ class SpeculativeEngine(NativeEngine):
         if len(known):
             index_T = torch.from_numpy(known)
             layer = self._draft.layer
-            x_TD = layer.enter(self._draft.embed(ids_T[index_T]), before_TD[index_T])
+            x_TD = layer.enter(self._draft.embed(decoder.plain(ids_T[index_T])), before_TD[index_T])
             where = torch.from_numpy(rows[layout.document[known]]), torch.from_numpy(place[known])
             self._cache.entries[self._layer][where] = layer.attention.entry(layer.attention_input(x_TD), where[1])
 

@@ -7,15 +7,21 @@ from collections.abc import Iterator, Sequence
 from ninefold.core.errors import UserError
 from ninefold.core.seeds import rng_of
 from ninefold.core.types import Batch, Sample
+from ninefold.model.sight import Sight
 
 
-def micro_batches(samples: Sequence[Sample], max_tokens: int) -> list[Batch]:
+def micro_batches(samples: Sequence[Sample], max_tokens: int, sight: Sight | None = None) -> list[Batch]:
     """Pack samples, longest first, into batches of at most `max_tokens` tokens; one that is longer has a batch of its own.
 
-    Samples of like length lie together, since attention pads a batch's documents to its longest.
+    Samples of like length lie together, since attention pads a batch's documents to its longest. Pictures take the room that
+    the model's `sight` gives them. Raises UserError for pictures before a model that reads none.
     """
     if max_tokens < 1:
         raise UserError(f"max_tokens must be positive, got {max_tokens}")
+    if sight is not None:
+        samples = [sight.expanded(sample) for sample in samples]
+    elif any(sample.pictures for sample in samples):
+        raise UserError("the samples hold pictures, and this model reads none; choose a preset with vision, e.g. nano-vision")
     batches: list[list[Sample]] = []
     room = 0
     for sample in sorted(samples, key=lambda s: -len(s.ids)):

@@ -78,6 +78,7 @@ class Trainer(Generic[M]):
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["peak_lr"] = group["lr"]
+        self.vision = [a.parameter for a in self.assigned if a.name.startswith(("vision_tower.", "mm_projector."))]
         self.guard = Guard(config.guard)
         self.steps_done = 0
         """Steps taken, skipped ones included: the place in the schedule."""
@@ -103,6 +104,9 @@ class Trainer(Generic[M]):
         metrics = {name: mean.value for name, mean in measured.items()}
         metrics |= {"tokens": float(tokens), "grad_norm": norm, "lr_factor": factor, "step": float(self.steps_done)}
         good = math.isfinite(norm)
+        if good and (seen := [p.grad for p in self.vision if p.grad is not None]):
+            clipped = min(1.0, self.config.clip_norm / norm) if norm else 1.0
+            metrics["vision/grad_norm"] = float(torch.nn.utils.get_total_norm(seen)) / clipped
         if good and tokens:
             metrics |= self._update(factor)
         metrics |= {"skipped": float(not (good and tokens)), "version": float(self.version)}

@@ -16,11 +16,15 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
-from ninefold.model.k3 import K3, FusedK3, Hidden
+from ninefold.core.picture import Picture
+from ninefold.core.types import IntArray
+from ninefold.model.k3 import K3, FusedK3, Hidden, sight_of, without_placeholder
 from ninefold.model.kda import FusedKDA, KDAState
 from ninefold.model.layer import FusedLayer
 from ninefold.model.mla import FusedMLA
+from ninefold.model.sight import Gallery
 
 Rows = NDArray[np.int64]
 """Indices of cache rows."""
@@ -96,8 +100,13 @@ class Decoder:
 
     def __init__(self, model: K3) -> None:
         self.config = model.config
+        own = copy.deepcopy(model)
         with torch.no_grad():
-            self._model: FusedK3 = copy.deepcopy(model).fused()
+            self._model: FusedK3 = own.fused()
+        self._sight = sight_of(model.config)
+        self._look = own.pictures
+        self.gallery = Gallery(model.config.vocab_size)
+        """Pictures that `see` was shown and that ids may name."""
 
     def new_cache(self, rows: int, capacity: int) -> Cache:
         """`rows` empty rows for up to `capacity` tokens each."""
@@ -112,6 +121,35 @@ class Decoder:
         )
 
     @torch.no_grad()
+    def see(self, ids: IntArray, pictures: Sequence[Picture]) -> IntArray:
+        """The ids with each picture's placeholder replaced by the picture's own ids, equal for equal pictures.
+
+        Raises UserError where the model reads no pictures, or there are more or fewer than placeholders.
+        """
+        sight = self._sight
+        if sight is None:
+            raise UserError("this model reads no pictures; choose one with vision, e.g. the preset nano-vision")
+        counts = sight.repeats(ids, pictures)
+        seen = np.repeat(ids, counts)
+        ends = counts.cumsum()
+        for place, picture in zip(np.flatnonzero(ids == sight.placeholder).tolist(), pictures):
+            own = self.gallery.ids(picture, lambda picture: self._look(*sight.patches([picture])))
+            seen[ends[place] - counts[place] : ends[place]] = own
+        return seen
+
+    def plain(self, ids_N: Tensor) -> Tensor:
+        """Ids of the vocabulary: the placeholder's in place of pictures' own."""
+        if self._sight is None:
+            return ids_N
+        return torch.where(ids_N < self.config.vocab_size, ids_N, self._sight.placeholder)
+
+    def _embed(self, ids_N: Tensor) -> Tensor:
+        x_ND = self._model.embed(self.plain(ids_N))
+        if self.gallery.tokens:
+            self.gallery.place(x_ND, ids_N)
+        return x_ND
+
+    @torch.no_grad()
     def extend(self, ids_T: Tensor, layout: DocLayout, cache: Cache, rows: Rows) -> Hidden:
         """Document i goes on in cache row `rows[i]`, which may be empty; hidden states of all new tokens."""
         index, starts_D = torch.from_numpy(rows), torch.from_numpy(cache.lengths[rows])
@@ -121,7 +159,7 @@ class Decoder:
                 return attention.extend(x_TD, layout, cache.entries[n], index, starts_D)
             return _continue_kda(attention, x_TD, layout, cache.states[n], index)
 
-        hidden = self._model.run(ids_T, attend)
+        hidden = self._model.run_embedded(self._embed(ids_T), attend)
         cache.lengths[rows] += layout.lengths
         return hidden
 
@@ -138,7 +176,7 @@ class Decoder:
             conv, delta = cache.states[n]
             return attention.packed(x_TD, layout, KDAState(conv[index], delta[index]))[0]
 
-        hidden = self._model.run(ids_T, attend)
+        hidden = self._model.run_embedded(self._embed(ids_T), attend)
         return Trial(hidden=hidden, layout=layout, rows=rows, inputs=inputs, layers=self._model.layers, cache=cache)
 
     @torch.no_grad()
@@ -153,14 +191,14 @@ class Decoder:
             conv, delta = cache.states[n]
             return attention.step(x_BD, KDAState(conv[:count], delta[:count]))
 
-        hidden = self._model.run(ids_B, attend)
+        hidden = self._model.run_embedded(self._embed(ids_B), attend)
         cache.lengths[:count] += 1
         return hidden
 
     @torch.no_grad()
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """[N, V]"""
-        return F.linear(hidden_ND, self._model.head_VD)
+        return without_placeholder(F.linear(hidden_ND, self._model.head_VD), self.config)
 
 
 def step_mask(places: NDArray[np.int64]) -> tuple[Tensor, Tensor]:

@@ -23,6 +23,7 @@ from ninefold.model.moe import LatentMoE
 from ninefold.model.mtp import MTP
 from ninefold.model.norm import RMSNorm
 from ninefold.model.routing import Reduce, rebalance
+from ninefold.model.sight import Sight
 from ninefold.model.vision import Grid, MoonViT, Projector
 
 
@@ -35,6 +36,9 @@ class Hidden:
     features: tuple[Tensor, Tensor, Tensor]
     """[T, D] each: first block's output, middle block's, `final_TD`; the draft fuses them (spec 03)."""
 
+
+NEVER = -1e4
+"""Logit of what is never an output."""
 
 Attend = Callable[[int, Any, Tensor], Tensor]
 """(layer number, its attention, normed input [N, D]) → output [N, D]."""
@@ -144,9 +148,14 @@ class K3(nn.Module):
             raise UserError(f"{int(place_T.sum())} placeholder ids for {len(pictures_MD)} tokens of pictures")
         return x_TD.index_put((place_T.nonzero()[:, 0],), pictures_MD.to(x_TD.dtype))
 
+    @property
+    def sight(self) -> Sight | None:
+        """What the model makes of pictures; None where it reads none."""
+        return sight_of(self.config)
+
     def logits(self, hidden_ND: Tensor) -> Tensor:
-        """[N, V]"""
-        return self.lm_head(hidden_ND)
+        """[N, V]; a picture's placeholder is never an output, so that every one in a row stands for a picture. [ours]"""
+        return without_placeholder(self.lm_head(hidden_ND), self.config)
 
     def mtp_hidden(self, hidden: Hidden, ids_T: Tensor, layout: DocLayout) -> Tensor:
         """[T, D] for the head: row t has also read token t + 1 and predicts t + 2; a document's last row means nothing."""
@@ -180,3 +189,22 @@ class K3(nn.Module):
         experts without a token) of each layer that counted any.
         """
         return rebalance(self.moe_layers(), reduce)
+
+
+def sight_of(config: K3Config) -> Sight | None:
+    """What a model of that shape makes of pictures; None where it reads none."""
+    if config.vision is None or config.media_placeholder_token_id is None:
+        return None
+    return Sight(config=config.vision, placeholder=config.media_placeholder_token_id)
+
+
+def sight_in(model: nn.Module) -> Sight | None:
+    """What a model of any kind makes of pictures; None where it reads none."""
+    return model.sight if isinstance(model, K3) else None
+
+
+def without_placeholder(logits_NV: Tensor, config: K3Config) -> Tensor:
+    """The logits, the placeholder's so low that its probability is 0; finite, as differences of log-probabilities are taken."""
+    if config.media_placeholder_token_id is None:
+        return logits_NV
+    return logits_NV.index_fill(-1, torch.tensor(config.media_placeholder_token_id, device=logits_NV.device), NEVER)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ninefold.chat.markers import CONTROL_TOKENS, MEDIA_PAD
 from ninefold.core.errors import UserError
 from ninefold.model.config import K3Config
 from ninefold.model.vision import VisionConfig
@@ -45,6 +46,22 @@ def tiny(vocab_size: int = 256) -> K3Config:
 def nano(vocab_size: int = 768) -> K3Config:
     """Under half a million parameters: learns the whole recipe on a laptop."""
     return _small(vocab_size, width=64, layers=4, heads=2, head=32, latent=32, expert=64)
+
+
+def nano_vision(vocab_size: int = 768) -> K3Config:
+    """`nano` with a tower of a twentieth of a million parameters: a picture of 24 × 24 pixels is four tokens."""
+    tower = VisionConfig(
+        patch_size=6,
+        vt_hidden_size=32,
+        vt_num_hidden_layers=2,
+        vt_num_attention_heads=2,
+        qkv_hidden_size=32,
+        vt_intermediate_size=96,
+        init_pos_emb_height=4,
+        init_pos_emb_width=4,
+        init_pos_emb_time=1,
+    )
+    return nano(vocab_size).model_copy(update={"vision": tower, "media_placeholder_token_id": CONTROL_TOKENS.index(MEDIA_PAD)})
 
 
 def micro(vocab_size: int = 1024) -> K3Config:
@@ -119,7 +136,7 @@ def _k2_of(base: Callable[..., K3Config]) -> Callable[..., K3Config]:
     return lambda *vocab_size: k2(base(*vocab_size))
 
 
-PRESETS = {**_BASES, "k3": k3, **{f"k2-{name}": _k2_of(base) for name, base in _BASES.items()}}
+PRESETS = {**_BASES, "nano-vision": nano_vision, "k3": k3, **{f"k2-{name}": _k2_of(base) for name, base in _BASES.items()}}
 
 
 def preset(name: str, vocab_size: int | None = None) -> K3Config:

@@ -97,4 +97,4 @@ def with_budgets(trajectories: Sequence[Trajectory], budgets: Mapping[str, Budge
 
 def rows_of(trajectories: Sequence[Trajectory]) -> list[Sample]:
     """Every row of the valid trajectories, as supervised data."""
-    return [sample_of_row(row, task=t.task.id) for t in trajectories if t.valid for row in t.rows]
+    return [sample_of_row(row, task=t.task.id, pictures=t.pictures) for t in trajectories if t.valid for row in t.rows]

@@ -17,7 +17,7 @@ from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
 from ninefold.model.draft import Draft
-from ninefold.model.k3 import K3
+from ninefold.model.k3 import K3, sight_in
 from ninefold.recipes.budgets import rows_of
 from ninefold.recipes.jobs import Job, run_jobs
 from ninefold.recipes.kit import Kit
@@ -66,7 +66,7 @@ def train_draft(world: World, kit: Kit) -> None:
     )
 
     def batches(step: int) -> list[Batch]:
-        return micro_batches(shards(plan[step], world.size)[world.rank], 2 * config.batch_tokens)
+        return micro_batches(shards(plan[step], world.size)[world.rank], 2 * config.batch_tokens, sight_in(student))
 
     loss = partial(draft_loss, target=student, config=DraftLossConfig(steps=config.unroll))
     train(trainer, stage, batches, loss, kit.run.log(stage="draft"), save_every=config.save_every)
@@ -97,7 +97,7 @@ def measure_acceptance(kit: Kit) -> None:
     ]
     parts = [
         draft_loss(draft, batch, student, DraftLossConfig(steps=kit.recipe.draft.unroll)).metrics
-        for batch in micro_batches(samples, kit.recipe.draft.batch_tokens)
+        for batch in micro_batches(samples, kit.recipe.draft.batch_tokens, sight_in(student))
     ]
     figures = {name.removeprefix("draft/"): mean.value for name, mean in add_metrics(parts).items() if name != "loss"}
     kit.run.log(stage="draft")("acceptance", **figures)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,12 +11,14 @@ import torch
 from ninefold.core.errors import UserError
 from ninefold.core.seeds import seed_of
 from ninefold.core.types import Batch, Cell, Effort, Sample, Task, Trajectory
+from ninefold.data.samples import sample_of_row
 from ninefold.learn.batch import micro_batches
 from ninefold.learn.loss.distill import DistillConfig, distill_loss
 from ninefold.learn.loss.outcome import Loss
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
+from ninefold.model.k3 import sight_in
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.origin import Policy
 from ninefold.recipes.training import finish, frozen, train, trainer_config
@@ -59,7 +62,7 @@ class Distillation:
         self._pairs = [
             (batch, self.teachers[cell])
             for cell, played in self.roll(step).items()
-            for batch in micro_batches(samples_of(played), self.kit.recipe.mopd.micro_tokens)
+            for batch in micro_batches(samples_of(played), self.kit.recipe.mopd.micro_tokens, sight_in(self.trainer.model))
         ]
         return [batch for batch, _ in self._pairs]
 
@@ -88,7 +91,7 @@ class Distillation:
 def samples_of(played: list[Trajectory]) -> list[Sample]:
     """Rows of trajectories with the log-probabilities they were sampled at."""
     return [
-        Sample(ids=row.ids, mask=row.loss_mask, streams={"old_logprob": row.logprobs}, task=t.task.id)
+        replace(sample_of_row(row, task=t.task.id, pictures=t.pictures), streams={"old_logprob": row.logprobs})
         for t in played
         for row in t.rows
     ]

@@ -10,11 +10,11 @@ import torch
 
 from ninefold.agent.harness.presets import phrases as harness_phrases
 from ninefold.chat.tokenizer import Tokenizer
-from ninefold.chat.xtml import wire_phrases
+from ninefold.chat.xtml import Xtml, wire_phrases
 from ninefold.core.events import Emit
 from ninefold.core.store import write_json
 from ninefold.core.types import SPLITS, Batch
-from ninefold.data.corpus import skills
+from ninefold.data.corpus import pairs, skills
 from ninefold.data.corpus.document import TEXT_DOMAINS, Document
 from ninefold.data.corpus.mixture import Mixture, collect, encoded, heldout_samples, manifest
 from ninefold.data.samples import read_samples, write_samples
@@ -61,6 +61,8 @@ def train_tokenizer(kit: Kit, documents: list[Document]) -> Tokenizer:
     """Merges from corpus text, and the fixed phrases of the wire, the harnesses, the families and the worksheets."""
     config = kit.recipe.tokenizer
     phrases = [*wire_phrases(), *skills.phrases()]
+    if preset(kit.recipe.preset).vision:
+        phrases += pairs.phrases()
     for family in kit.families.values():
         phrases += [*family.phrases(), *harness_phrases(family.tools)]
     texts = [d.text[: config.document_characters] for d in documents]
@@ -69,8 +71,9 @@ def train_tokenizer(kit: Kit, documents: list[Document]) -> Tokenizer:
 
 def load_mixture(kit: Kit) -> Mixture:
     stage = kit.run.stage("corpus")
-    wire = [sample.ids for sample in read_samples(stage / "wire.npz")]
-    return Mixture.of(kit.recipe.corpus, read_samples(stage / "documents.npz"), wire, kit.tokenizer.encode)
+    chat = kit.chat if preset(kit.recipe.preset).vision and isinstance(kit.chat, Xtml) else None
+    documents, wire = (read_samples(stage / name) for name in ("documents.npz", "wire.npz"))
+    return Mixture.of(kit.recipe.corpus, documents, wire, kit.tokenizer.encode, chat)
 
 
 def pretrain(world: World, kit: Kit) -> None:
@@ -105,7 +108,7 @@ def learn_language(
 
     def batches(step: int) -> list[Batch]:
         samples = mixture.batch(step, config.batch_tokens, window(config, step, steps), seed)
-        return micro_batches(shards(samples, world.size)[world.rank], config.batch_tokens)
+        return micro_batches(shards(samples, world.size)[world.rank], config.batch_tokens, model.sight)
 
     def after(step: int) -> None:
         if world.rank == 0 and (step == 1 or step % config.evaluate_every == 0 or step == steps):

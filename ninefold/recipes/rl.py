@@ -20,12 +20,14 @@ from ninefold.core.protocols import Engine
 from ninefold.core.seeds import seed_of
 from ninefold.core.store import is_complete, read_json, recover_folder, write_folder, write_json
 from ninefold.core.types import Cell, Effort, Group, Sample, Task
+from ninefold.data.samples import shown
 from ninefold.learn.batch import micro_batches, shuffled_batches
 from ninefold.learn.loss.advantage import advantages
 from ninefold.learn.loss.policy import policy_loss
 from ninefold.learn.loss.sft import sft_loss
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.trainer import Trainer
+from ninefold.model.k3 import sight_in
 from ninefold.recipes.budgets import rewarm_samples, score, tau_of
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.origin import Policy
@@ -81,7 +83,7 @@ def rewarm(kit: Kit, cell: Cell, model: Policy, emit: Emit) -> None:
     plan = list(shuffled_batches(samples, config.rewarm_batch_tokens, epochs=config.rewarm_epochs, seed=kit.recipe.seed))
     schedule = ScheduleConfig(kind="cosine", warmup=0.05)
     trainer = Trainer(model, trainer_config(config.rewarm_step_sizes, len(plan), schedule))
-    losses = [trainer.step(micro_batches(chosen, config.micro_tokens), sft_loss)["loss"] for chosen in plan]
+    losses = [trainer.step(micro_batches(chosen, config.micro_tokens, sight_in(model)), sft_loss)["loss"] for chosen in plan]
     emit("rewarm", samples=len(samples), steps=len(plan), first_loss=losses[0], last_loss=losses[-1])
 
 
@@ -133,7 +135,7 @@ class Loop:
         if self.config.drop_constant_outcomes:
             cohorts = outcome_filter(cohorts)
         moving, still = samples_of(cohorts, self.trainer.version)
-        batches = micro_batches(moving, self.config.micro_tokens)
+        batches = micro_batches(moving, self.config.micro_tokens, sight_in(self.model))
         loss = partial(policy_loss, config=self.config.policy)
         metrics = self.trainer.step(batches, loss, still_tokens=sum(int(s.mask.sum()) for s in still))
         self.trained += [group.id for group in groups]
@@ -177,7 +179,8 @@ def samples_of(cohorts: Sequence[Cohort], version: int) -> tuple[list[Sample], l
         for member, advantage in zip(cohort.members, advantage_n):
             for row in member.trajectory.rows:
                 streams = {"advantage": np.full(len(row), advantage, np.float32), "old_logprob": row.logprobs}
-                sample = Sample(ids=row.ids, mask=row.loss_mask, streams=streams, task=cohort.group.task.id)
+                seen = shown(row, member.trajectory.pictures)
+                sample = Sample(ids=row.ids, mask=row.loss_mask, streams=streams, task=cohort.group.task.id, pictures=seen)
                 fresh = bool((row.versions[row.sampled_mask] == version).all())
                 (still if advantage == 0 and fresh else moving).append(sample)
     return moving, still

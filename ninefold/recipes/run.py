@@ -16,6 +16,7 @@ from ninefold.core.events import SCHEMA_VERSION, Emit
 from ninefold.core.store import Run, is_complete, recover_folder, write_atomic
 from ninefold.core.types import EFFORTS, Cell
 from ninefold.learn.parallel import run_parallel
+from ninefold.model.presets import preset
 from ninefold.recipes.budgets import measure_budgets
 from ninefold.recipes.config import Recipe
 from ninefold.recipes.draft import measure_acceptance, student_rollouts, train_draft
@@ -138,9 +139,20 @@ def check(recipe: Recipe, run: Run) -> Kit:
     kit = Kit(recipe=recipe, run=run)
     if not kit.families:
         raise UserError("families names none: a run needs at least one, e.g. families.general.arithmetic=[0]")
+    if preset(recipe.preset).vision is None:
+        check_blind(kit)
     if not is_complete(run.stage("demonstrations")):
         check_files(recipe.sft)
     return kit
+
+
+def check_blind(kit: Kit) -> None:
+    """Raise UserError where a family shows pictures: the model reads none."""
+    for domain, chosen in kit.recipe.families.items():
+        for name, levels in chosen.items():
+            if kit.families[name].generate("train", levels[0], 0).pictures:
+                where, model = f"families.{domain}.{name}", kit.recipe.preset
+                raise UserError(f"{where} shows pictures, and preset {model} reads none: set preset=nano-vision")
 
 
 def announce(run: Run, recipe: Recipe, **more: Any) -> None:

@@ -15,6 +15,7 @@ from ninefold.learn.loss.sft import sft_loss
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
+from ninefold.model.k3 import sight_in
 from ninefold.recipes.config import PoolConfig, SftConfig
 from ninefold.recipes.demonstrate import demonstrations
 from ninefold.recipes.jobs import Job, run_jobs
@@ -72,7 +73,7 @@ def _read_files(config: SftConfig, chat: ChatFormat) -> list[Sample]:
     if not config.files and not config.demonstrations:
         raise UserError("nothing to learn: sft.demonstrations is 0 and sft.files names no file")
     return [
-        sample_of_segments(conversation.segments, task=f"{name}/{conversation.line}")
+        sample_of_segments(conversation.segments, task=f"{name}/{conversation.line}", pictures=conversation.pictures)
         for name in config.files
         for conversation in read_conversations(Path(name), chat)
     ]
@@ -110,7 +111,7 @@ def fit(
     trainer = Trainer(model, trainer_config(config.step_sizes, len(plan), schedule), world=world)
 
     def batches(step: int) -> list[Batch]:
-        return micro_batches(shards(plan[step], world.size)[world.rank], 4 * max(batch_tokens))
+        return micro_batches(shards(plan[step], world.size)[world.rank], 4 * max(batch_tokens), sight_in(model))
 
     train(trainer, stage, batches, sft_loss, emit, save_every=config.save_every)
     if world.rank == 0:

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 
 from ninefold.core.errors import UserError, boundary
 from ninefold.core.events import redact
-from ninefold.core.packed import trajectory_of, trajectory_record
+from ninefold.core.packed import picture_arrays, trajectory_of, trajectory_record
 from ninefold.core.store import write_atomic
 from ninefold.core.types import Trajectory
+from ninefold.media.png import from_png, to_png
 
 SCHEMA_VERSION = 1
 
@@ -42,11 +43,12 @@ SCHEMA = pa.schema(
         ("logprobs", pa.list_(pa.float32())),
         ("mask", pa.list_(pa.bool_())),
         ("experts", pa.list_(pa.uint16())),
+        ("pictures", pa.list_(pa.binary())),
     ],
     metadata={"ninefold": str(SCHEMA_VERSION)},
 )
 """One trajectory a line. `record` is JSON of all that is not an array; `ids` runs over the segments that it lists, `logprobs`
-over the sampled ones, `mask` and `experts` over those that state one."""
+over the sampled ones, `mask` and `experts` over those that state one; `pictures` are PNG files."""
 
 _DTYPES = {"ids": np.int32, "logprobs": np.float32, "mask": np.bool_, "experts": np.uint16}
 
@@ -114,10 +116,12 @@ def _line(trajectory: Trajectory) -> dict[str, Any]:
         "turns": len(trajectory.turns),
         "resumes": trajectory.resumes,
         "record": json.dumps(redact(record), ensure_ascii=False),
-        **arrays,
+        **{name: arrays[name] for name in _DTYPES},
+        "pictures": [to_png(picture) for picture in trajectory.pictures],
     }
 
 
 def _trajectory(line: dict[str, Any]) -> Trajectory:
     arrays = {name: np.asarray(line[name], dtype) for name, dtype in _DTYPES.items()}
+    arrays |= picture_arrays(map(from_png, line.get("pictures") or ()))
     return trajectory_of(json.loads(line["record"]), arrays)

@@ -16,6 +16,7 @@ from ninefold.chat.messages import tool_call
 from ninefold.chat.xtml import Xtml
 from ninefold.core.errors import EngineError, NinefoldError, UserError, boundary
 from ninefold.core.seeds import seed_of
+from ninefold.media.parts import take_pictures
 from ninefold.serve.errors import ApiError, broken, invalid, no_model, overloaded, too_long
 from ninefold.serve.generation import EngineLoop, Generation
 from ninefold.serve.reply import Delta, Reply
@@ -36,6 +37,8 @@ class Service:
     """Generations at a time."""
     constrain: bool = True
     """Every answer is held to well-formed messages. False leaves requests without tools free, so that a draft can propose."""
+    sees: bool = False
+    """Whether it reads pictures."""
     created: int = 0
     """When the model was made, in seconds since the epoch."""
 
@@ -43,11 +46,12 @@ class Service:
         """Check the request and render its prompt. Raises ApiError."""
         if request.model != self.model:
             raise no_model(request.model, self.model)
-        request.check()
+        request.check(sees=self.sees)
         tools, choice = request.callable_tools()
         try:
+            messages, pictures = take_pictures(request.messages)
             segments = self.chat.open(
-                request.messages,
+                messages,
                 tools=request.tools or [],
                 effort=request.reasoning_effort or "max",
                 tool_choice="required" if choice == "required" else None,
@@ -73,6 +77,7 @@ class Service:
                 temperature=1.0 if request.temperature is None else request.temperature,
                 top_p=1.0 if request.top_p is None else request.top_p,
                 grammar=grammar,
+                pictures=tuple(pictures[image] for segment in segments for image in segment.images),
             )
             for index in range(choices)
         ]

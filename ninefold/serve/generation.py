@@ -12,6 +12,7 @@ from itertools import count
 import numpy as np
 
 from ninefold.core.errors import EngineError, NinefoldError, boundary
+from ninefold.core.picture import Picture
 from ninefold.core.protocols import Completion, Engine, Grammar, Request
 from ninefold.core.types import FinishReason, FloatArray, IntArray
 
@@ -30,6 +31,8 @@ class Generation:
     temperature: float = 1.0
     top_p: float = 1.0
     grammar: Grammar | None = None
+    pictures: tuple[Picture, ...] = ()
+    """One for each placeholder in the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,7 @@ class _Job:
             temperature=self.asked.temperature,
             top_p=self.asked.top_p,
             allowed=grammar and Continued(grammar, before),
+            pictures=self.asked.pictures,
         )
 
     def hand_out(self, item: Slice | NinefoldError) -> None:

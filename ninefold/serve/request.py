@@ -83,8 +83,8 @@ class ChatRequest(BaseModel):
     def include_usage(self) -> bool:
         return self.stream_options is not None and self.stream_options.include_usage
 
-    def check(self) -> None:
-        """Raise ApiError for what types cannot tell."""
+    def check(self, *, sees: bool = False) -> None:
+        """Raise ApiError for what types cannot tell. `sees`: the model reads pictures."""
         for name, value in (self.model_extra or {}).items():
             if name not in NEUTRAL and name not in IGNORED:
                 raise invalid(f"Unrecognized request argument supplied: {name}", name)
@@ -95,8 +95,9 @@ class ChatRequest(BaseModel):
         for index, message in enumerate(self.messages):
             parts = message.get("content")
             kinds = [part.get("type") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-            if any(kind != "text" for kind in kinds):
-                raise invalid("this model reads text only", f"messages.{index}.content")
+            if any(kind not in (("text", "image_url") if sees else ("text",)) for kind in kinds):
+                reads = "text and pictures (image_url)" if sees else "text"
+                raise invalid(f"this model reads {reads} only", f"messages.{index}.content")
 
     def callable_tools(self) -> tuple[list[dict[str, Any]], Literal["none", "auto", "required"]]:
         """The tools that the answer may call, and whether it may or must. Raises ApiError."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -15,6 +17,8 @@ from ninefold.core.errors import UserError
 from ninefold.core.protocols import Request
 from ninefold.core.types import IntArray
 from ninefold.engine.scripted import ScriptedEngine
+from ninefold.media.png import to_png
+from ninefold.media.scene import draw
 from ninefold.serve.completion import Service
 from ninefold.serve.generation import EngineLoop
 
@@ -73,3 +77,23 @@ def test_commands(service: Service, prompts: dict[str, IntArray], monkeypatch: p
     assert "thinking_effort=high" in first
     assert "thinking_effort=low" in second
     assert "is it?" not in second
+
+
+def test_pictures_are_shown_once_or_refused(service: Service, prompts: dict[str, IntArray], tmp_path: Path) -> None:
+    picture = draw({"kind": "bars", "width": 24, "height": 12, "bars": [["red", 1]], "most": 2})
+    (tmp_path / "a.png").write_bytes(to_png(picture))
+    console = Console(file=io.StringIO(), width=200)
+    talk = Talk(replace(service, sees=True), console, effort="low", options={})
+    talk.show(tmp_path / "a.png")
+    talk.show(tmp_path / "b.png")
+    talk.answer("what is it?")
+    talk.answer("sure?")
+    assert isinstance(console.file, io.StringIO)
+    assert "[picture 24×12]" in console.file.getvalue()
+    assert "b.png" in console.file.getvalue()
+    for ids in prompts.values():
+        assert CHAT.decode(ids).count("image 24x12") == (ids == CHAT.placeholder).sum() == 1
+    blind = Talk(service, console, effort="low", options={})
+    blind.show(tmp_path / "a.png")
+    with pytest.raises(UserError, match="text only"):
+        blind.answer("what is it?")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ninefold.core.errors import UserError
 from ninefold.core.picture import Picture
 from ninefold.media.glyphs import GLYPHS, text_width
+from ninefold.media.parts import picture_part, take_pictures
 from ninefold.media.png import PictureStore, from_png, to_png
 from ninefold.media.scene import draw
 from ninefold.media.shapes import COLOURS, SHAPES
@@ -149,3 +150,19 @@ def test_a_store_keeps_one_file_a_picture(tmp_path) -> None:
 def test_a_box_lies_within_its_picture(box: tuple[int, int, int, int]) -> None:
     with pytest.raises(UserError, match="box"):
         crop(Picture.of(np.zeros((4, 4, 3), np.uint8)), box)
+
+
+def test_messages_give_up_their_pictures() -> None:
+    picture = draw({"kind": "bars", "width": 12, "height": 8, "bars": [["red", 1]], "most": 2})
+    messages = [{"role": "user", "content": [picture_part(picture), {"type": "text", "text": "?"}]}, {"role": "assistant"}]
+    taken, pictures = take_pictures(messages)
+    assert taken[0]["content"][0] == {"type": "image", "width": 12, "height": 8, "hash": picture.hash}
+    assert (taken[0]["content"][1], taken[1], list(pictures.values())) == (messages[0]["content"][1], messages[1], [picture])
+
+
+@pytest.mark.parametrize(
+    "url", ["https://example.org/a.png", "data:image/png;base64,%%", "data:image/png;base64,aGk=", 3, None]
+)
+def test_a_picture_is_never_fetched_or_guessed(url: object) -> None:
+    with pytest.raises(UserError, match="message 0"):
+        take_pictures([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}])

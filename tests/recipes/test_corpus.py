@@ -129,7 +129,9 @@ def numbered(lengths: dict[str, list[int]], rates: dict[str, float]) -> Mixture:
         for domain, sizes in lengths.items()
         for d, n in enumerate(sizes)
     ]
-    wire = [np.arange(40 + 20 * n, dtype=np.int32) + 1000 * n for n in range(3)]
+    wire = [
+        Sample(ids=np.arange(40 + 20 * n, dtype=np.int32) + 1000 * n, mask=np.ones(40 + 20 * n, np.bool_)) for n in range(3)
+    ]
     return Mixture.of(
         CorpusConfig(rates=rates), documents, wire, lambda text: np.frombuffer(text.encode(), np.uint8).astype(np.int32)
     )

@@ -14,6 +14,7 @@ _FAMILIES: dict[str, str] = {
     "search": "ninefold.agent.env.search:Search",
     "gym": "ninefold.agent.env.gym:Gym",
     "chain_sum": "ninefold.agent.env.gym:ChainSum",
+    "picture": "ninefold.agent.env.picture:Picture",
     "assistant": "ninefold.agent.env.assistant:Assistant",
     "research": "ninefold.agent.env.research:Research",
     "expression": "ninefold.agent.env.expression:Expression",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ninefold.core.picture import Picture
 from ninefold.core.types import Call, Segment
 
 ContextKind = Literal["none", "truncate", "clear"]
@@ -27,6 +28,8 @@ class Exchange:
     """Its calls, in the names of the wire."""
     results: tuple[str, ...]
     """Their results as the policy saw them, in call order."""
+    pictures: tuple[tuple[Picture, ...], ...] = ()
+    """What each result showed before its text; empty where none showed any."""
 
     def as_context(self, message: int) -> tuple[Segment, ...]:
         """The message's ids as rendered context, standing at place `message` of a new row."""
@@ -57,4 +60,4 @@ class ContextPolicy:
         old, recent = list(exchanges[: -self.keep]), list(exchanges[-self.keep :])
         if self.kind == "truncate":
             return recent
-        return [replace(exchange, results=(CLEARED,) * len(exchange.results)) for exchange in old] + recent
+        return [replace(exchange, results=(CLEARED,) * len(exchange.results), pictures=()) for exchange in old] + recent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -12,6 +12,7 @@ from ninefold.agent.effort.budget import spend
 from ninefold.agent.harness.compose import ERROR, Composed, compose
 from ninefold.agent.harness.context import Exchange
 from ninefold.agent.harness.progress import Progress
+from ninefold.agent.harness.prompt import pictures, shown
 from ninefold.agent.harness.transcript import Transcript
 from ninefold.chat.messages import call_id
 from ninefold.core.errors import NinefoldError, SandboxError, boundary
@@ -20,15 +21,19 @@ from ninefold.core.packed import (
     call_of,
     call_record,
     pack,
+    picture_arrays,
+    pictures_of,
     rows_of,
     rows_record,
     slot_of,
     slot_record,
     unpack,
 )
+from ninefold.core.picture import Picture
 from ninefold.core.protocols import ChatFormat, Completion, Family, Message, Observation, Request, SandboxRuntime, Tool, World
 from ninefold.core.seeds import seed_of
 from ninefold.core.types import Call, Result, Row, Segment, Slot, StopReason, Trajectory, Turn
+from ninefold.media.png import from_png
 
 
 class Episode:
@@ -49,6 +54,7 @@ class Episode:
         transcript: Transcript | None = None,
         progress: Progress | None = None,
         exchanges: Sequence[Exchange] = (),
+        pictures: Iterable[Picture] = (),
     ) -> None:
         self.slot = slot
         self.family = family
@@ -61,6 +67,8 @@ class Episode:
         self._transcript = transcript or Transcript()
         self._progress = progress or Progress()
         self._exchanges = list(exchanges)
+        self._pictures = {picture.hash: picture for picture in pictures}
+        """Hash → every picture that was shown."""
 
     @staticmethod
     def start(
@@ -76,7 +84,7 @@ class Episode:
 
         `prompt` is that of another sample of the group, where there is one, so that it is not rendered again.
         """
-        episode = Episode(slot=slot, family=family, harness=harness, chat=chat)
+        episode = Episode(slot=slot, family=family, harness=harness, chat=chat, pictures=pictures(slot.task))
         with boundary(SandboxError, f"opening {slot.task.id}", catch=episode._break):
             episode._world = family.open(slot.task, seed=slot.seed, runtime=runtime)
         opening = harness.messages(slot.task)
@@ -111,6 +119,7 @@ class Episode:
             ids=self._transcript.ids,
             max_new=self._room,
             seed=seed_of(self.slot.seed, self._transcript.row, turn),
+            pictures=tuple(self._pictures[image] for image in self._transcript.images) if self._pictures else (),
         )
 
     def accept(self, completion: Completion) -> None:
@@ -171,6 +180,7 @@ class Episode:
             result=self._judged(result),
             spend=spend(slot.task.domain, think_tokens=progress.think_tokens, new_tokens=progress.new_tokens),
             resumes=progress.resumes,
+            pictures=tuple(self._pictures[hash] for hash in sorted(self._pictures)),
         )
 
     def _judged(self, result: Result | None) -> Result:
@@ -192,9 +202,15 @@ class Episode:
             "progress": self._progress.record(),
             "rows": rows,
             "exchanges": [
-                {"calls": [call_record(call) for call in e.calls], "results": list(e.results)} for e in self._exchanges
+                {
+                    "calls": [call_record(call) for call in e.calls],
+                    "results": list(e.results),
+                    "pictures": [[picture.hash for picture in shown] for shown in e.pictures],
+                }
+                for e in self._exchanges
             ],
         }
+        arrays |= picture_arrays(self._pictures.values())
         return pack(record, arrays if world is None else {**arrays, "world": as_bytes(world)})
 
     @staticmethod
@@ -206,8 +222,14 @@ class Episode:
         slot, family = slot_of(record["slot"]), families[record["slot"]["task"]["family"]]
         rows = rows_of(record["rows"], arrays)
         closed = len(rows) - len(record["exchanges"])
+        pictures = {picture.hash: picture for picture in pictures_of(arrays)}
         exchanges = [
-            Exchange(sampled=row.segments, calls=tuple(call_of(c) for c in e["calls"]), results=tuple(e["results"]))
+            Exchange(
+                sampled=row.segments,
+                calls=tuple(call_of(c) for c in e["calls"]),
+                results=tuple(e["results"]),
+                pictures=tuple(tuple(pictures[hash] for hash in shown) for shown in e["pictures"]),
+            )
             for row, e in zip(rows[closed:], record["exchanges"])
         ]
         episode = Episode(
@@ -218,6 +240,7 @@ class Episode:
             transcript=Transcript(rows[:closed]),
             progress=Progress.of(record["progress"]),
             exchanges=exchanges,
+            pictures=pictures.values(),
         )
         with boundary(SandboxError, f"restoring {slot.task.id}", catch=episode._break):
             if "world" in arrays:
@@ -269,7 +292,9 @@ class Episode:
         elif self.harness.finished(message, turns) or turns >= self.slot.task.limits.turns:
             progress.stop = "turns"
         else:
-            self._continue(Exchange(sampled=sampled, calls=message.calls, results=results))
+            seen = tuple(tuple(map(from_png, observation.images)) for observation in self.observations)
+            self._pictures |= {picture.hash: picture for some in seen for picture in some}
+            self._continue(Exchange(sampled=sampled, calls=message.calls, results=results, pictures=seen if any(seen) else ()))
 
     def _dispatch(self, call: Call) -> Observation:
         """Execute one call; what cannot be dispatched is answered by an error under the same index."""
@@ -280,7 +305,6 @@ class Episode:
         if self._world is not None and not self.done:
             with boundary(SandboxError, f"{canonical.tool} in {self.slot.task.id}", catch=self._break):
                 observation = self._world.call(canonical)
-                assert not observation.images, "pictures are not put on the wire yet"
         return observation
 
     def _continue(self, exchange: Exchange) -> None:
@@ -315,9 +339,10 @@ class Episode:
 
     def _results(self, exchange: Exchange, message: int) -> list[Segment]:
         """The results of message `message`, and the prefix of the next one."""
+        seen = exchange.pictures or ((),) * len(exchange.calls)
         messages: list[Message] = [
-            {"role": "tool", "tool_call_id": call_id(number), "name": call.tool, "content": text}
-            for number, (call, text) in enumerate(zip(exchange.calls, exchange.results), 1)
+            {"role": "tool", "tool_call_id": call_id(number), "name": call.tool, "content": shown(some, text)}
+            for number, (call, text, some) in enumerate(zip(exchange.calls, exchange.results, seen), 1)
         ]
         return self.chat.extend(messages, message=message + 1, calls=exchange.calls)
 

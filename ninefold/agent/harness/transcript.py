@@ -39,6 +39,11 @@ class Transcript:
         return self._ids[: self._tokens]
 
     @property
+    def images(self) -> tuple[str, ...]:
+        """Hashes of the pictures in the row that grows."""
+        return self._rows[-1].images
+
+    @property
     def message(self) -> tuple[Segment, ...]:
         """The pieces sampled so far of the message in progress: the sampled segments at the end."""
         segments = self._rows[-1].segments

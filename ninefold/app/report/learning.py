@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ninefold.app.journal import Event, Journal, Place
 from ninefold.app.report.chart import PALETTE, Chart, bars, cell_line, line
 from ninefold.app.report.section import Section, section
+from ninefold.learn.spikes import spikes
 
 LOSS_STAGES = {"pretrain": "Pre-training", "sft": "SFT", "pooled": "SFT on the experts' trajectories"}
 
 
 def losses(journal: Journal) -> Section:
     """Training loss per stage, held-out loss per text domain."""
-    charts = [_losses(journal, stage, title) for stage, title in LOSS_STAGES.items()]
+    charts = [_losses(journal, stage, title) for stage, title in LOSS_STAGES.items()] + _vision(journal)
     return section(
         "Losses",
         "Mean nats per token of each step; in pre-training also on held-out documents of each text domain, which are in no "
-        "training batch.",
+        "training batch. Where the model reads pictures, also the gradient norm of what it sees with; a spike is over four "
+        "times the median of the fifty steps before.",
         charts=charts,
         until="No stage has logged a step yet.",
     )
@@ -30,6 +33,17 @@ def _losses(journal: Journal, stage: str, title: str) -> Chart:
         points = [{"step": event["step"], "loss": event["losses"].get(domain)} for event in heldout]
         traces.append({**line(points, "loss", f"held-out {domain}", color=PALETTE[i]), "mode": "lines+markers"})
     return Chart(title=title, x="step", traces=tuple(traces))
+
+
+def _vision(journal: Journal) -> list[Chart]:
+    """Gradient norms of tower and projector, and how many stand out; nothing for a model that reads no pictures."""
+    traces: list[dict[str, Any]] = []
+    for i, (stage, title) in enumerate(LOSS_STAGES.items()):
+        events = [event for event in journal.all("step", stage) if "vision/grad_norm" in event]
+        if events:
+            found = len(spikes([event["vision/grad_norm"] for event in events]))
+            traces.append(line(events, "vision/grad_norm", f"{title}: {found} spikes", color=PALETTE[i]))
+    return [Chart(title="Gradient norm of the vision tower", x="step", traces=tuple(traces))] if traces else []
 
 
 def loads(journal: Journal) -> Section:

@@ -10,17 +10,20 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from ninefold.chat.xtml import Xtml
 from ninefold.core.config import Config
 from ninefold.core.errors import UserError
 from ninefold.core.events import Emit
+from ninefold.core.picture import Picture
 from ninefold.core.seeds import rng_of, split_of
 from ninefold.core.types import IntArray, Sample
 from ninefold.data.corpus.document import TEXT_DOMAINS, Document, Sources, TextDomain, read, versions
 from ninefold.data.corpus.filters import Contamination, Rules, clean
+from ninefold.data.corpus.pairs import Pairs, pair
 from ninefold.data.corpus.skills import Skills, page
 
 Encode = Callable[[str], IntArray]
-Generated = Literal["skills", "wire"]
+Generated = Literal["skills", "wire", "pictures"]
 
 
 class CorpusConfig(Config):
@@ -29,6 +32,7 @@ class CorpusConfig(Config):
     sources: Sources = Sources()
     rules: Rules = Rules()
     skills: Skills = Skills()
+    pairs: Pairs = Pairs()
     max_characters: int = 1_000_000
     """Text kept per domain, cut at whole documents."""
     rates: dict[TextDomain | Generated, Annotated[float, Field(ge=0)]] = {
@@ -38,8 +42,10 @@ class CorpusConfig(Config):
         "knowledge": 0.025,
         "skills": 0.75,
         "wire": 0.15,
+        "pictures": 0.12,
     }
-    """Domain → share of tokens; `skills` are generated worksheets, `wire` conversations on set-aside content."""
+    """Domain → relative share of tokens; `skills` are generated worksheets, `wire` conversations on set-aside content,
+    `pictures` pairs of a picture and its text, for a model that reads pictures."""
 
 
 def collect(config: CorpusConfig, task_texts: Iterable[str], emit: Emit) -> list[Document]:
@@ -88,11 +94,15 @@ class Mixture:
     """Text domain → first token of each document in `train`, and the end."""
     heldout: Mapping[str, list[IntArray]]
     """Text domain → token arrays of held-out documents."""
-    wire: Sequence[IntArray]
+    wire: Sequence[Sample]
     """Conversations in wire format."""
+    chat: Xtml | None = None
+    """Knows what stands for a picture; None for a model that reads none, which gets none."""
 
     @staticmethod
-    def of(config: CorpusConfig, documents: Sequence[Sample], wire: Sequence[IntArray], encode: Encode) -> Mixture:
+    def of(
+        config: CorpusConfig, documents: Sequence[Sample], wire: Sequence[Sample], encode: Encode, chat: Xtml | None = None
+    ) -> Mixture:
         """From encoded documents as `encoded` makes them. Raises UserError where a domain has a rate but no text."""
         train = {n: [s.ids for s in documents if s.task == f"{n}/train"] for n in TEXT_DOMAINS}
         for name in TEXT_DOMAINS:
@@ -107,6 +117,7 @@ class Mixture:
             starts={n: np.cumsum([0, *map(len, parts)]) for n, parts in train.items()},
             heldout={n: [s.ids for s in documents if s.task == f"{n}/heldout"] for n in TEXT_DOMAINS},
             wire=wire,
+            chat=chat,
         )
 
     def batch(self, step: int, tokens: int, length: int, *names: object) -> list[Sample]:
@@ -117,30 +128,56 @@ class Mixture:
         rng = rng_of("mixture", step, *names)
         while count < tokens:
             domain = rng.choices(domains, weights)[0]
-            ids = self._draw(domain, length, rng.getrandbits(60))
-            samples.append(Sample(ids=ids, mask=np.ones(len(ids), np.bool_), task=domain))
-            count += len(ids)
+            samples.append(self._draw(domain, length, rng.getrandbits(60)))
+            count += len(samples[-1].ids)
         return samples
 
     def _weights(self, length: int) -> tuple[list[str], list[float]]:
         """Domains and how often to draw each, so that *tokens* follow the rates: short documents are drawn more often."""
-        rates = {n: r for n, r in self.config.rates.items() if r > 0 and (n != "wire" or self.wire)}
+        lacking = {name for name, there in (("wire", self.wire), ("pictures", self.chat)) if not there}
+        rates = {n: r for n, r in self.config.rates.items() if r > 0 and n not in lacking}
         typical = {n: float(length) for n in rates}
         if "wire" in rates:
-            typical["wire"] = float(np.mean([min(len(w), length) for w in self.wire]))
+            typical["wire"] = float(np.mean([min(len(w.ids), length) for w in self.wire]))
         return list(rates), [rate / typical[n] for n, rate in rates.items()]
 
-    def _draw(self, domain: str, length: int, seed: int) -> IntArray:
+    def _draw(self, domain: str, length: int, seed: int) -> Sample:
         if domain == "wire":
-            return self.wire[seed % len(self.wire)][:length]
+            wire = self.wire[seed % len(self.wire)]
+            ids = wire.ids[:length]
+            shown = int((ids == self.chat.placeholder).sum()) if self.chat else 0
+            return _learned(domain, ids, wire.pictures[:shown])
+        if domain == "pictures":
+            return self._worksheet(length, seed)
         if domain == "skills":
-            return self.encode(page(self.config.skills, 2 * length, seed))[:length]
+            return _learned(domain, self.encode(page(self.config.skills, 2 * length, seed))[:length])
+        return _learned(domain, self._window(domain, length, seed))
+
+    def _worksheet(self, length: int, seed: int) -> Sample:
+        """Pictures, each before its text: as many as fit, and one at least."""
+        assert self.chat is not None
+        parts: list[IntArray] = []
+        pictures: list[Picture] = []
+        while True:
+            made = pair(self.config.pairs, seed, len(pictures))
+            new = [self.chat.picture(made.picture), self.encode(made.text)]
+            if parts and sum(map(len, parts + new)) > length:
+                return _learned("pictures", np.concatenate(parts), tuple(pictures))
+            parts += new
+            pictures.append(made.picture)
+
+    def _window(self, domain: str, length: int, seed: int) -> IntArray:
         starts = self.starts[domain]
         rng = rng_of(domain, seed)
         at = rng.randrange(int(starts[-1]))
         document = int(np.searchsorted(starts, at, side="right")) - 1
         first = max(int(starts[document]), min(at, int(starts[document + 1]) - length))
         return self.train[domain][first : min(first + length, int(starts[document + 1]))]
+
+
+def _learned(domain: str, ids: IntArray, pictures: tuple[Picture, ...] = ()) -> Sample:
+    """A window of which every token is learned from, pictures excepted."""
+    return Sample(ids=ids, mask=np.ones(len(ids), np.bool_), task=domain, pictures=pictures)
 
 
 def heldout_samples(documents: Sequence[IntArray], length: int, tokens: int) -> list[Sample]:

@@ -16,7 +16,7 @@ from ninefold.core.layout import DocLayout
 from ninefold.core.types import Batch
 from ninefold.learn.loss.lk import log_acceptance
 from ninefold.learn.loss.outcome import Loss, Mean
-from ninefold.learn.loss.tokens import ids_of
+from ninefold.learn.loss.tokens import forward_k3, ids_of
 from ninefold.model.k3 import K3
 
 
@@ -53,7 +53,7 @@ def draft_loss(draft: Draft, batch: Batch, target: K3, config: DraftConfig) -> L
     """
     ids_T = ids_of(target, batch)
     with torch.no_grad():
-        hidden = target(ids_T, batch.layout)
+        hidden = forward_k3(target, batch)
     total, tokens = ids_T.new_zeros((), dtype=torch.float32), 0
     metrics: dict[str, Mean] = {}
     for step, logits_TV in enumerate(draft.unroll(hidden.features, ids_T, batch.layout, config.steps)):

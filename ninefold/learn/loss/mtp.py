@@ -12,7 +12,7 @@ from ninefold.core.config import Config
 from ninefold.core.types import Batch
 from ninefold.learn.loss.outcome import Loss, Mean
 from ninefold.learn.loss.sft import sft_objective
-from ninefold.learn.loss.tokens import ids_of, predictors, select_tokens
+from ninefold.learn.loss.tokens import forward_k3, ids_of, predictors, select_tokens
 from ninefold.model.k3 import K3
 
 
@@ -33,7 +33,7 @@ def mtp_predictors(batch: Batch) -> NDArray[np.int64]:
 def language_loss(model: K3, batch: Batch, config: MTPConfig) -> Loss:
     """Σ −ln π(t + 1) + weight · Σ −ln π_MTP(t + 2), both over learned tokens; the next-token count divides both."""
     ids_T = ids_of(model, batch)
-    hidden = model(ids_T, batch.layout)
+    hidden = forward_k3(model, batch)
     place_N = torch.from_numpy(predictors(batch)).to(ids_T.device)
     loss = sft_objective(select_tokens(model.logits(hidden.final_TD[place_N]).float(), batch))
     if config.weight == 0:

@@ -14,6 +14,7 @@ from torch import Tensor
 from ninefold.core.errors import UserError
 from ninefold.core.types import Batch
 from ninefold.learn.loss.outcome import LanguageModel
+from ninefold.model.k3 import K3, Hidden
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,20 @@ def device_of(model: LanguageModel) -> torch.device:
 
 def hidden_states(model: LanguageModel, batch: Batch) -> Tensor:
     """[T, D] final hidden states of a packed batch."""
+    if isinstance(model, K3):
+        return forward_k3(model, batch).final_TD
+    assert not batch.pictures, "micro_batches makes no batch with pictures for a model that reads none"
     return model(ids_of(model, batch), batch.layout).final_TD
+
+
+def forward_k3(model: K3, batch: Batch) -> Hidden:
+    """What a packed batch leaves, its pictures in their places; the gradient reaches the tower."""
+    ids_T = ids_of(model, batch)
+    if not batch.pictures:
+        return model(ids_T, batch.layout)
+    assert model.sight is not None
+    pixels_PCSS, grids = model.sight.patches(batch.pictures)
+    return model(ids_T, batch.layout, model.pictures(pixels_PCSS.to(ids_T.device), grids))
 
 
 def ids_of(model: LanguageModel, batch: Batch) -> Tensor:

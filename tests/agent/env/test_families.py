@@ -119,7 +119,8 @@ def test_splits_share_no_content_and_seeds_fix_tasks(case):
             assert (task.family, task.split, task.level, task.seed) == (member.name, split, level, seed)
             assert task.id == f"{member.name}/{split}/{level}/{seed}"
             assert set(task.tools) <= {tool.name for tool in member.tools}
-            assert owner.setdefault(f"{task.instruction} {json.dumps(task.data, sort_keys=True)}", split) == split
+            content = json.dumps([task.instruction, task.data, task.pictures], sort_keys=True)
+            assert owner.setdefault(content, split) == split
             assert task_of(json.loads(json.dumps(task_record(task)))) == task
 
 
