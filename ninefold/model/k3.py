@@ -22,6 +22,7 @@ from ninefold.model.layer import DecoderLayer, FusedLayer
 from ninefold.model.moe import LatentMoE
 from ninefold.model.mtp import MTP
 from ninefold.model.norm import RMSNorm
+from ninefold.model.ops.kcp import Stretch
 from ninefold.model.routing import Reduce, rebalance
 from ninefold.model.sight import Sight
 from ninefold.model.vision import Grid, MoonViT, Projector
@@ -83,6 +84,10 @@ class FusedK3:
         """Whole documents from their input embeddings; none sees another."""
         return self.run_embedded(x_TD, lambda _, attention, x_TD: attention(x_TD, layout))
 
+    def split(self, x_TD: Tensor, stretch: Stretch) -> Hidden:
+        """This rank's tokens of whole documents, from their input embeddings."""
+        return self.run_embedded(x_TD, lambda _, attention, x_TD: attention.split(x_TD, stretch))
+
 
 class Backbone(nn.Module):
     """Everything under `model.` in the public names."""
@@ -134,6 +139,14 @@ class K3(nn.Module):
         fused = self.fused(lazy=True)
         x_TD = fused.embed(ids_T)
         return fused.packed(x_TD if pictures_MD is None else self.placed(x_TD, ids_T, pictures_MD), layout)
+
+    def split(self, ids_T: Tensor, stretch: Stretch) -> Hidden:
+        """`forward` with its tokens split over ranks, KDA by KCP, MLA by gathered latents: hidden states of this rank's tokens.
+
+        `ids_T` are those of all ranks. All ranks call it together, and backward too; gradients are then to be summed over them.
+        """
+        fused = self.fused()
+        return fused.split(fused.embed(ids_T[stretch.tokens]), stretch)
 
     def pictures(self, pixels_PCSS: Tensor, grids: Sequence[Grid]) -> Tensor:
         """[M, D] input embeddings of clips, end to end: `config.vision.tokens(grid)` of each."""

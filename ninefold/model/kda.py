@@ -17,6 +17,7 @@ from ninefold.model.config import K3Config
 from ninefold.model.norm import RMSNorm, rms_norm
 from ninefold.model.ops import native
 from ninefold.model.ops.conv import last_inputs, short_conv, short_conv_step
+from ninefold.model.ops.kcp import Stretch, kda_parallel
 from ninefold.model.ops.kda import A_LOG_MAX, kda, kda_gate, kda_step, l2norm
 from ninefold.model.ops.kda_layer import KDAWeights, kda_layer, kda_layer_step
 from ninefold.model.ops.product import product
@@ -63,6 +64,15 @@ class FusedKDA:
         y_TJ, delta_DHKV = kda_layer(x_TI, self._kernel, *initial, layout)
         state = KDAState(last_inputs(x_TI[:, :channels], layout, initial.conv_DWC), delta_DHKV)
         return product(y_TJ, self.output_DJ), state
+
+    def split(self, x_TD: Tensor, stretch: Stretch) -> Tensor:
+        """[T, D] of this rank's tokens, where ranks hold stretches of whole documents (KCP); all ranks call it together."""
+        qkv_TC, gate_TJ, decay_THK, beta_TH = self._project(x_TD)
+        window_DWC = stretch.window(qkv_TC, self.conv_CW.shape[1] - 1)
+        q, k, v = self._split(short_conv(qkv_TC, self.conv_CW, stretch.layout, window_DWC)[0])
+        continues = stretch.before > 0
+        o_THV, _ = kda_parallel(q, k, v, decay_THK, beta_TH, stretch.layout, continues=continues, group=stretch.group)
+        return self._output(o_THV, gate_TJ)
 
     def packed_torch(self, x_TD: Tensor, layout: DocLayout, initial: KDAState | None = None) -> tuple[Tensor, KDAState]:
         """`packed` from the single operations."""

@@ -19,6 +19,7 @@ from ninefold.core.layout import DocLayout
 from ninefold.model.config import K3Config
 from ninefold.model.norm import RMSNorm, rms_norm
 from ninefold.model.ops import native
+from ninefold.model.ops.kcp import Stretch
 from ninefold.model.ops.layer import MLAWeights, mla_layer_step
 from ninefold.model.ops.product import product
 from ninefold.model.ops.rope import rotate_neighbours, rotations
@@ -46,8 +47,8 @@ class FusedMLA:
     """Base of the angles that the shared channels are turned by; None leaves them as they are."""
     gated: bool
     eps: float
-    record: Callable[[Tensor, Tensor, float], None] | None
-    """Sees padded queries, keys and the scale of every packed forward."""
+    record: Callable[[Tensor, Tensor, float, Tensor], None] | None
+    """Sees padded queries and keys, the scale, and which keys a query may see, of every packed forward."""
 
     @property
     def scale(self) -> float:
@@ -63,7 +64,7 @@ class FusedMLA:
         k_THQ, v_THV = self._expand(entry_TC)
         q_DHSQ, k_DHSQ, v_DHSV = (pad(t, layout) for t in (q_THQ, k_THQ, v_THV))
         if self.record is not None:
-            self.record(q_DHSQ, k_DHSQ, self.scale)
+            self.record(q_DHSQ, k_DHSQ, self.scale, torch.ones(q_DHSQ.shape[2], q_DHSQ.shape[2], dtype=torch.bool).tril())
         o_DHSV = F.scaled_dot_product_attention(q_DHSQ, k_DHSQ, v_DHSV, is_causal=True, scale=self.scale)
         return self._output(unpad(o_DHSV, layout), gate)
 
@@ -95,12 +96,28 @@ class FusedMLA:
         cache_BSC[rows_D[document_T], place_T] = entry_TC
         longest = int((starts_D + torch.from_numpy(layout.lengths)).max())
         k_DSHQ, v_DSHV = self._expand(cache_BSC[rows_D, :longest])
+        return self._output(self._behind(q_THQ, k_DSHQ.transpose(1, 2), v_DSHV.transpose(1, 2), layout, starts_D), gate)
+
+    def split(self, x_TD: Tensor, stretch: Stretch) -> Tensor:
+        """[T, D] of this rank's tokens, where ranks hold stretches of whole documents; all ranks call it together.
+
+        The latents of all ranks are gathered, and expanded where they are read.
+        """
+        layout = stretch.layout
+        q_THQ, entry_TC, gate = self._project(x_TD, torch.from_numpy(stretch.whole.position[stretch.tokens]))
+        k_DHSQ, v_DHSV = (pad(t, stretch.seen) for t in self._expand(stretch.gather_seen(entry_TC)))
+        starts_D = torch.from_numpy(stretch.seen.lengths - layout.lengths)
+        return self._output(self._behind(q_THQ, k_DHSQ, v_DHSV, layout, starts_D), gate)
+
+    def _behind(self, q_THQ: Tensor, k_DHSQ: Tensor, v_DHSV: Tensor, layout: DocLayout, starts_D: Tensor) -> Tensor:
+        """[T, H, V] attention of documents' ends; document i has `starts_D[i]` keys before its first query."""
         q_DHXQ = pad(q_THQ, layout)
         place_DX = starts_D[:, None] + torch.arange(q_DHXQ.shape[2])
-        visible = (torch.arange(longest) <= place_DX[:, :, None])[:, None]
-        k_DHSQ, v_DHSV = k_DSHQ.transpose(1, 2), v_DSHV.transpose(1, 2)
+        visible = (torch.arange(k_DHSQ.shape[2]) <= place_DX[:, :, None])[:, None]
+        if self.record is not None:
+            self.record(q_DHXQ, k_DHSQ, self.scale, visible)
         o_DHXV = F.scaled_dot_product_attention(q_DHXQ, k_DHSQ, v_DHSV, attn_mask=visible, scale=self.scale)
-        return self._output(unpad(o_DHXV, layout), gate)
+        return unpad(o_DHXV, layout)
 
     def step(self, x_BD: Tensor, cache_BSC: Tensor, position_B: Tensor, hidden_BS: Tensor) -> Tensor:
         """One token of each row, in the absorbed form; its cache entry is written at `position_B`.
@@ -172,13 +189,13 @@ def pad(x_THX: Tensor, layout: DocLayout) -> Tensor:
     longest = int(layout.lengths.max())
     if layout.tokens < layout.documents * longest:
         rectangle = x_THX.new_zeros(layout.documents * longest, *x_THX.shape[1:])
-        x_THX = rectangle.index_copy(0, torch.from_numpy(layout.padded), x_THX)
+        x_THX = rectangle.index_copy(0, torch.from_numpy(layout.padded).to(x_THX.device), x_THX)
     return x_THX.unflatten(0, (layout.documents, longest)).transpose(1, 2)
 
 
 def unpad(x_DHSX: Tensor, layout: DocLayout) -> Tensor:
     flat = x_DHSX.transpose(1, 2).flatten(0, 1)
-    return flat if len(flat) == layout.tokens else flat[torch.from_numpy(layout.padded)]
+    return flat if len(flat) == layout.tokens else flat[torch.from_numpy(layout.padded).to(flat.device)]
 
 
 class MLA(nn.Module):
@@ -226,6 +243,7 @@ class MLA(nn.Module):
         return self.fused()(x_TD, layout)
 
     @torch.no_grad()
-    def _record(self, q_DHSQ: Tensor, k_DHSQ: Tensor, scale: float) -> None:
-        largest_H = (q_DHSQ @ k_DHSQ.transpose(-1, -2)).tril_().amax((0, 2, 3)) * scale
+    def _record(self, q_DHXQ: Tensor, k_DHSQ: Tensor, scale: float, visible: Tensor) -> None:
+        logits_DHXS = (q_DHXQ @ k_DHSQ.transpose(-1, -2)).mul_(visible.to(q_DHXQ))
+        largest_H = logits_DHXS.amax((0, 2, 3)) * scale
         self.max_logit_H = largest_H if self.max_logit_H is None else torch.maximum(self.max_logit_H, largest_H)

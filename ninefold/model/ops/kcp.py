@@ -1,4 +1,5 @@
 """KDA over segments of a document (report Eq. 17, KCP): what a segment does to the state is affine, and composes.
+And what else a layer must know of the ranks before it.
 
 Shapes as in `ops.kda`; R ranks.
 """
@@ -7,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
+from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
 from ninefold.model.ops.kda import kda
 
@@ -44,6 +50,82 @@ def summarise(k_THK: Tensor, v_THV: Tensor, g_THK: Tensor, beta_TH: Tensor) -> S
     _, final_1HKX = kda(queries, k_THK, values, g_THK, beta_TH, DocLayout.of([tokens]), start_HKX[None])
     written_HKV, transfer_HKK = final_1HKX[0].split([v_THV.shape[-1], width], -1)
     return Segment(transfer_HKK=transfer_HKK, written_HKV=written_HKV)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """The consecutive tokens of a packed batch that this rank holds; every rank knows the whole layout."""
+
+    whole: DocLayout
+    cuts: tuple[int, ...]
+    """[R + 1] first token of each rank, then the number of all."""
+    rank: int
+    group: dist.ProcessGroup | None = None
+
+    @staticmethod
+    def even(whole: DocLayout, group: dist.ProcessGroup | None = None) -> Stretch:
+        """As many tokens to each rank, to one."""
+        ranks = dist.get_world_size(group)
+        cuts = tuple(whole.tokens * rank // ranks for rank in range(ranks + 1))
+        return Stretch(whole=whole, cuts=cuts, rank=dist.get_rank(group), group=group)
+
+    @property
+    def tokens(self) -> slice:
+        return slice(self.cuts[self.rank], self.cuts[self.rank + 1])
+
+    @cached_property
+    def before(self) -> int:
+        """Tokens of the first piece's document that lie on earlier ranks."""
+        return int(self.whole.position[self.tokens.start])
+
+    @cached_property
+    def layout(self) -> DocLayout:
+        """Of the pieces of documents on this rank."""
+        _, lengths = np.unique(self.whole.document[self.tokens], return_counts=True)
+        return DocLayout.of(lengths.tolist())
+
+    @cached_property
+    def seen(self) -> DocLayout:
+        """Of the same documents from their beginnings to where this rank ends."""
+        return DocLayout.of([self.before + int(self.layout.lengths[0]), *self.layout.lengths[1:].tolist()])
+
+    def gather_seen(self, x_TC: Tensor) -> Tensor:
+        """Rows of `seen`, of which this rank has the last; differentiable, one all-gather."""
+        sizes = [end - start for start, end in pairwise(self.cuts)]
+        return _Gather.apply(x_TC, sizes, self.rank, self.group)[self.tokens.start - self.before : self.tokens.stop]
+
+    def window(self, x_TC: Tensor, width: int) -> Tensor:
+        """[D, width, C] the rows before each piece, oldest first; zeros before a document begins. One all-gather."""
+        if min(end - start for start, end in pairwise(self.cuts)) < width:
+            raise UserError(
+                f"{self.whole.tokens} tokens cannot be split over {len(self.cuts) - 1} ranks: each needs {width}, for the "
+                f"convolution of the next one"
+            )
+        tails_XC = _Gather.apply(x_TC[-width:], [width] * (len(self.cuts) - 1), self.rank, self.group)
+        last_WC = tails_XC.unflatten(0, (-1, width))[self.rank - 1]
+        inside_W = torch.arange(width, device=x_TC.device) >= width - min(self.before, width)
+        first_1WC = torch.where(inside_W[:, None], last_WC, 0.0)[None]
+        return torch.cat([first_1WC, first_1WC.new_zeros(self.layout.documents - 1, *first_1WC.shape[1:])])
+
+
+class _Gather(torch.autograd.Function):
+    """Rows of all ranks, end to end; the gradient of a row is summed over the ranks that read it."""
+
+    @staticmethod
+    def forward(ctx: Any, x_TC: Tensor, sizes: list[int], rank: int, group: dist.ProcessGroup | None) -> Tensor:
+        longest = x_TC.new_zeros(max(sizes), *x_TC.shape[1:])
+        longest[: len(x_TC)] = x_TC
+        parts = [torch.empty_like(longest) for _ in sizes]
+        dist.all_gather(parts, longest, group=group)
+        ctx.mine, ctx.group = slice(sum(sizes[:rank]), sum(sizes[: rank + 1])), group
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        summed = grads[0].contiguous().clone()
+        dist.all_reduce(summed, group=ctx.group)
+        return summed[ctx.mine], None, None, None
 
 
 def kda_parallel(
