@@ -16,8 +16,8 @@ from ninefold.serve.generation import EngineLoop
 
 FINAL = ("mopd", "pooled", "sft", "pretrain")
 """Stages that leave a model for all cells, the best first."""
-CONFIG = NativeConfig(rows=32)
-"""So many generations decode at the same time; a server has no groups to sample, as training has."""
+CONFIG = NativeConfig(rows=32, chunk=512, grain=16, pool_mb=64)
+"""So many generations decode at the same time; a server has no groups to sample, as training has, but conversations go on."""
 
 
 def final_stage(run: Run) -> str:
@@ -56,5 +56,5 @@ def open_service(run: Run, stage: str, *, draft: bool = False) -> Service:
 def _speculative(kit: Kit, stage: str) -> SpeculativeEngine:
     if stage != FINAL[0] or not is_complete(kit.run.stage("draft")):
         raise UserError(f"the draft of {kit.run.path} goes with stage {FINAL[0]} and needs stage draft to be complete")
-    config = SpeculativeConfig(rows=CONFIG.rows)
+    config = SpeculativeConfig.model_validate(CONFIG.model_dump())
     return SpeculativeEngine(target_of(kit), load_draft(kit), stop_ids=kit.chat.stop_ids, config=config)

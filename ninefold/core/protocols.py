@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -57,7 +57,9 @@ class Completion:
     """[n] ln π at temperature 1."""
     policy_version: int
     finish: FinishReason
-    """`paused` is neither stop nor length: the message goes on later and is never graded."""
+    """`paused` is neither stop nor length: the message goes on later and is never graded. `cancelled`: nobody wants it."""
+    cached: int = 0
+    """Tokens of the request that were not computed for it: its session, or another one, had left them."""
     drafted: int = 0
     """Speculative tokens proposed."""
     accepted: int = 0
@@ -100,8 +102,16 @@ class Engine(Protocol):
         """Stop everything; each unfinished request comes back as `paused` with what it had (perhaps nothing)."""
         ...
 
+    def cancel(self, requests: Iterable[str]) -> None:
+        """End these requests, if they are in flight; `poll` returns each as `cancelled` with what it had. The only method
+        that may be called from another thread, while `poll` works."""
+        ...
+
     def release(self, session: str) -> None:
-        """Forget a row's caches."""
+        """Forget a row's caches: nobody will go on from it, nor begin as it does.
+
+        A session that is over, but may be how another begins, is left to the engine, which forgets it for want of room.
+        """
         ...
 
     def load(self, weights: WeightHandle, version: int) -> None:

@@ -27,7 +27,7 @@ SPLITS: tuple[Split, ...] = ("train", "dev", "heldout", "corpus")
 CELLS: tuple[Cell, ...] = tuple((domain, effort) for domain in DOMAINS for effort in EFFORTS)
 
 Status = Literal["pass", "fail", "invalid"]
-FinishReason = Literal["stop", "length", "paused", "error"]
+FinishReason = Literal["stop", "length", "paused", "cancelled", "error"]
 StopReason = Literal["answered", "turns", "tokens", "context", "stale", "error"]
 
 IntArray = NDArray[np.int32]

@@ -1,6 +1,7 @@
 """Which cache row holds what: sessions, their tokens, and who decodes now. Arrays over rows; no model in here.
 
-The rows that decode are always a prefix, so that a step works on contiguous memory; idle sessions lie behind them.
+The rows that decode are always a prefix, so that a step works on contiguous memory; idle sessions, and those that wait for
+their prompts to be taken in, lie behind them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ class RowTable:
         """[R] tokens that the running request came with."""
         self.limit = np.zeros(rows, np.int64)
         """[R] the request ends when this many tokens are known."""
+        self.cached = np.zeros(rows, np.int64)
+        """[R] tokens of the running request that nothing was computed for."""
+        self.source = np.full(rows, -1)
+        """[R] the cache row in which its prompt is being taken in; -1: none."""
         self.drafted = np.zeros(rows, np.int64)
         """[R] tokens proposed by a draft in the running request."""
         self.accepted = np.zeros(rows, np.int64)
@@ -37,6 +42,9 @@ class RowTable:
         self.constrained = np.zeros(rows, np.bool_)
         """[R] the request carries a grammar."""
         self.active = np.zeros(rows, np.bool_)
+        """[R] the session has a request."""
+        self.decoding = np.zeros(rows, np.bool_)
+        """[R] and it takes part in steps."""
         self._free = np.ones(rows, np.bool_)
         self.request: list[Request | None] = [None] * rows
         self._session: list[str | None] = [None] * rows
@@ -45,7 +53,8 @@ class RowTable:
 
     @property
     def running(self) -> int:
-        return int(self.active.sum())
+        """Rows that decode."""
+        return int(self.decoding.sum())
 
     def row_of(self, session: str) -> int | None:
         return self._row.get(session)
@@ -79,14 +88,14 @@ class RowTable:
         self.seed[row] = np.uint64(request.seed & (2**64 - 1))
         self.temperature[row], self.top_p[row] = request.temperature, request.top_p
         self.constrained[row] = request.allowed is not None
-        self.request[row], self.active[row] = request, True
+        self.request[row], self.active[row], self.decoding[row] = request, True, True
         self._row.move_to_end(request.session)
 
     def finish(self, row: int, reason: FinishReason, version: int) -> Completion:
         """End the row's request. The session stays."""
         request = self.request[row]
         assert request is not None, f"row {row} runs no request"
-        self.request[row], self.active[row] = None, False
+        self.request[row], self.active[row], self.decoding[row] = None, False, False
         new = slice(int(self.prompt[row]), int(self.known[row]))
         return Completion(
             request=request.id,
@@ -94,6 +103,7 @@ class RowTable:
             logprobs=self.logprobs[row, new].copy(),
             policy_version=version,
             finish=reason,
+            cached=int(self.cached[row]),
             drafted=int(self.drafted[row]),
             accepted=int(self.accepted[row]),
         )
@@ -107,9 +117,9 @@ class RowTable:
             self._free[row] = True
 
     def misplaced(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(idle rows inside the prefix, running rows behind it), as many of each."""
+        """(other rows inside the prefix, running rows behind it), as many of each."""
         n = self.running
-        return np.flatnonzero(~self.active[:n]), np.flatnonzero(self.active[n:]) + n
+        return np.flatnonzero(~self.decoding[:n]), np.flatnonzero(self.decoding[n:]) + n
 
     def swap(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> None:
         """Rows `a[i]` and `b[i]` change places."""
@@ -117,11 +127,11 @@ class RowTable:
         width = int(self.known[both].max(initial=0))
         for array in (self.tokens[:, :width], self.logprobs[:, :width]):
             array[crossed] = array[both]
-        for array in (self.known, self.prompt, self.limit, self.drafted, self.accepted):
+        for array in (self.known, self.prompt, self.limit, self.cached, self.source, self.drafted, self.accepted):
             array[crossed] = array[both]
         for array in (self.seed, self.temperature, self.top_p):
             array[crossed] = array[both]
-        for array in (self.constrained, self.active, self._free):
+        for array in (self.constrained, self.active, self.decoding, self._free):
             array[crossed] = array[both]
         for i, j in zip(a.tolist(), b.tolist()):
             for held in (self.request, self._session):

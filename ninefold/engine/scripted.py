@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -22,6 +22,7 @@ class ScriptedEngine:
         self._respond = respond
         self._version = version
         self._queue: deque[Request] = deque()
+        self._cancelled: set[str] = set()
 
     @property
     def policy_version(self) -> int:
@@ -38,6 +39,9 @@ class ScriptedEngine:
         if not self._queue:
             return []
         request = self._queue.popleft()
+        if request.id in self._cancelled:
+            self._cancelled.discard(request.id)
+            return [self._completion(request, np.zeros(0, np.int32), "cancelled")]
         ids = np.asarray(self._respond(request), np.int32)
         whole = len(ids) <= request.max_new
         return [self._completion(request, ids[: request.max_new], "stop" if whole else "length")]
@@ -46,6 +50,9 @@ class ScriptedEngine:
         paused = [self._completion(request, np.zeros(0, np.int32), "paused") for request in self._queue]
         self._queue.clear()
         return paused
+
+    def cancel(self, requests: Iterable[str]) -> None:
+        self._cancelled.update({request.id for request in self._queue}.intersection(requests))
 
     def release(self, session: str) -> None:
         pass

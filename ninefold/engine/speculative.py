@@ -20,7 +20,7 @@ from torch import Tensor
 from ninefold.core.layout import DocLayout
 from ninefold.engine.native import NativeConfig, NativeEngine
 from ninefold.engine.sampling import draw, probabilities, uniforms
-from ninefold.model.decode import Cache, Decoder, Rows, step_mask
+from ninefold.model.decode import Cache, Cut, Decoder, Rows, step_mask
 from ninefold.model.draft import Draft, FusedDraft
 from ninefold.model.k3 import K3, Hidden
 from ninefold.model.llama import Llama
@@ -68,22 +68,22 @@ class SpeculativeEngine(NativeEngine):
             cache,
             entries={**cache.entries, self._layer: entries},
             states={**cache.states, self._layer: waiting},
+            late=(self._layer,),
         )
 
-    def _take_turns(self) -> None:
-        table, lengths = self._table, self._cache.lengths[: self.config.rows]
-        rows = np.flatnonzero(table.active & (table.known - 1 > lengths))
-        if len(rows):
-            self._extend(rows, [table.tokens[r, lengths[r] : table.known[r] - 1] for r in rows])
+    def _packs(self, lag: int) -> bool:
+        """All of them: a round begins with every row one token behind."""
+        return lag > 0
 
-    def _extend(self, rows: Rows, spans: list[np.ndarray]) -> None:
-        layout, ids_T = DocLayout.of([len(span) for span in spans]), torch.from_numpy(np.concatenate(spans))
+    def _run(self, rows: Rows, ids_T: Tensor, layout: DocLayout, cut: Cut) -> None:
         starts = self._cache.lengths[rows]
-        hidden = self._decoder.extend(ids_T, layout, self._cache, rows)
-        self._inform(rows, starts, ids_T, layout, hidden)
+        hidden = self._decoder.extend(ids_T, layout, self._cache, rows, cut)
+        self._inform(rows, starts, ids_T, layout, hidden, cut)
 
     @torch.no_grad()
-    def _inform(self, rows: Rows, starts: NDArray[np.int64], ids_T: Tensor, layout: DocLayout, hidden: Hidden) -> None:
+    def _inform(
+        self, rows: Rows, starts: NDArray[np.int64], ids_T: Tensor, layout: DocLayout, hidden: Hidden, cut: Cut
+    ) -> None:
         """Let the draft read what the target took in: each token beside the feature of the one before it."""
         decoder = self._decoder
         assert isinstance(decoder, Decoder)
@@ -93,6 +93,8 @@ class SpeculativeEngine(NativeEngine):
         before_TD = fused_TD.roll(1, 0)
         before_TD[torch.from_numpy(layout.cu_seqlens[:-1])] = waiting_RD[rows_D]
         waiting_RD[rows_D] = fused_TD[torch.from_numpy(layout.cu_seqlens[1:] - 1)]
+        ends = (layout.cu_seqlens[:-1] + cut.after - 1)[cut.after > 0]
+        cut.states[self._layer] = (fused_TD[torch.from_numpy(ends)],)
         place = starts[layout.document] + layout.position - 1
         known = np.flatnonzero(place >= 0)
         if len(known):
@@ -113,16 +115,18 @@ class SpeculativeEngine(NativeEngine):
         last = table.tokens[rows, table.known[rows] - 1]
         spans = [np.concatenate([last[r : r + 1], proposed_BN[r, : counts[r]]]) for r in rows]
         layout, ids_T = DocLayout.of([len(span) for span in spans]), torch.from_numpy(np.concatenate(spans))
-        starts = self._cache.lengths[rows].copy()
         assert isinstance(self._decoder, Decoder)
         trial = self._decoder.attempt(ids_T, layout, self._cache, rows)
         new = self._accept(rows, counts, proposed_BN, q_BNV, trial.hidden.final_TD, layout)
-        trial.keep(new)
+        cut = self._pages.cut(rows, new)
+        starts = self._cache.lengths[rows]
+        trial.keep(new, cut)
         kept_T = torch.from_numpy(layout.position < new[layout.document])
         features = tuple(f[kept_T] for f in trial.hidden.features)
         assert len(features) == 3
         kept = Hidden(final_TD=features[2], features=features)
-        self._inform(rows, starts, ids_T[kept_T], DocLayout.of(new.tolist()), kept)
+        self._inform(rows, starts, ids_T[kept_T], DocLayout.of(new.tolist()), kept, cut)
+        self._pages.save_cut(rows, new, cut)
         self._end(rows)
 
     def _propose(self, rows: Rows, steps: int) -> tuple[np.ndarray, Tensor]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -40,6 +40,8 @@ class Cache:
     """[B, S, C] one entry a token: an MLA layer's latents."""
     lengths: NDArray[np.int64]
     """[B] tokens that each row has taken in."""
+    late: tuple[int, ...] = ()
+    """Layers whose entry i waits for token i + 1: a draft's."""
 
     @property
     def rows(self) -> int:
@@ -71,6 +73,16 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Where the states of continued rows are kept besides, on the way: a prefix cache needs them at set places (spec 07)."""
+
+    after: NDArray[np.int64]
+    """[D] new tokens of each document after which its states are kept; 0: nowhere."""
+    states: dict[int, tuple[Tensor, ...]] = field(default_factory=dict[int, tuple[Tensor, ...]])
+    """Layer → [K, …] the states of the K documents that are cut, as they come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """A continuation that the cache has not taken in yet: its speculated end may be dropped (spec 01, replay)."""
 
@@ -84,14 +96,14 @@ class Trial:
     cache: Cache
 
     @torch.no_grad()
-    def keep(self, counts: NDArray[np.int64]) -> None:
+    def keep(self, counts: NDArray[np.int64], cut: Cut | None = None) -> None:
         """Take in the first `counts[i]` ≥ 1 tokens of each document: states are rebuilt from what the layers read."""
         kept_T = torch.from_numpy(self.layout.position < counts[self.layout.document])
         layout = DocLayout.of(counts.tolist())
         for n, x_TD in self.inputs.items():
             attention = self.layers[n].attention
             assert isinstance(attention, FusedKDA)
-            _continue_kda(attention, x_TD[kept_T], layout, self.cache.states[n], torch.from_numpy(self.rows))
+            _continue_kda(n, attention, x_TD[kept_T], layout, self.cache, self.rows, cut)
         self.cache.lengths[self.rows] += counts
 
 
@@ -150,14 +162,14 @@ class Decoder:
         return x_ND
 
     @torch.no_grad()
-    def extend(self, ids_T: Tensor, layout: DocLayout, cache: Cache, rows: Rows) -> Hidden:
+    def extend(self, ids_T: Tensor, layout: DocLayout, cache: Cache, rows: Rows, cut: Cut | None = None) -> Hidden:
         """Document i goes on in cache row `rows[i]`, which may be empty; hidden states of all new tokens."""
         index, starts_D = torch.from_numpy(rows), torch.from_numpy(cache.lengths[rows])
 
         def attend(n: int, attention: FusedKDA | FusedMLA, x_TD: Tensor) -> Tensor:
             if isinstance(attention, FusedMLA):
                 return attention.extend(x_TD, layout, cache.entries[n], index, starts_D)
-            return _continue_kda(attention, x_TD, layout, cache.states[n], index)
+            return _continue_kda(n, attention, x_TD, layout, cache, rows, cut)
 
         hidden = self._model.run_embedded(self._embed(ids_T), attend)
         cache.lengths[rows] += layout.lengths
@@ -207,10 +219,17 @@ def step_mask(places: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
     return places_B, torch.arange(int(places.max()) + 1) > places_B[:, None]
 
 
-def _continue_kda(attention: FusedKDA, x_TD: Tensor, layout: DocLayout, state: tuple[Tensor, ...], rows_D: Tensor) -> Tensor:
-    """[T, D] of documents that go on from `rows_D` of the layer's states, which move on with them."""
-    conv, delta = state
-    y_TD, after = attention.packed(x_TD, layout, KDAState(conv[rows_D], delta[rows_D]))
-    conv[rows_D] = after.conv_DWC
-    delta[rows_D] = after.delta_DHKV
+def _continue_kda(
+    n: int, attention: FusedKDA, x_TD: Tensor, layout: DocLayout, cache: Cache, rows: Rows, cut: Cut | None
+) -> Tensor:
+    """[T, D] of documents that go on from `rows` of layer n's states, which move on with them."""
+    (conv, delta), index = cache.states[n], torch.from_numpy(rows)
+    before = KDAState(conv[index], delta[index])
+    if cut is None or not cut.after.any():
+        y_TD, after = attention.packed(x_TD, layout, before)
+    else:
+        y_TD, after, there = attention.packed_cut(x_TD, layout, before, cut.after)
+        cut_D = torch.from_numpy(np.flatnonzero(cut.after))
+        cut.states[n] = tuple(part[cut_D] for part in there)
+    conv[index], delta[index] = after
     return y_TD

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ninefold.core.layout import DocLayout
@@ -73,6 +75,24 @@ class FusedKDA:
         continues = stretch.before > 0
         o_THV, _ = kda_parallel(q, k, v, decay_THK, beta_TH, stretch.layout, continues=continues, group=stretch.group)
         return self._output(o_THV, gate_TJ)
+
+    def packed_cut(
+        self, x_TD: Tensor, layout: DocLayout, initial: KDAState, after: NDArray[np.int64]
+    ) -> tuple[Tensor, KDAState, KDAState]:
+        """`packed`; also the state after the first `after[i]` tokens of each document, where that is not 0. No gradients."""
+        if self._kernel is None or not native.usable(x_TD):
+            y_TD, final = self.packed_torch(x_TD, layout, initial)
+            there, early = after > 0, torch.from_numpy(np.flatnonzero(layout.position < after[layout.document]))
+            began = KDAState(*(part[torch.from_numpy(there)] for part in initial))
+            cut = KDAState(*(part.clone() for part in initial))
+            for part, kept in zip(cut, self.packed_torch(x_TD[early], DocLayout.of(after[there].tolist()), began)[1]):
+                part[torch.from_numpy(there)] = kept
+            return y_TD, final, cut
+        x_TI, cut_DHKV = product(x_TD, self.input_ID), torch.empty_like(initial.delta_DHKV)
+        y_TJ, delta_DHKV = kda_layer(x_TI, self._kernel, *initial, layout, (torch.from_numpy(after), cut_DHKV))
+        qkv_TC = x_TI[:, : len(self.conv_CW)]
+        final, cut = (last_inputs(qkv_TC, layout, initial.conv_DWC, lengths) for lengths in (layout.lengths, after))
+        return product(y_TJ, self.output_DJ), KDAState(final, delta_DHKV), KDAState(cut, cut_DHKV)
 
     def packed_torch(self, x_TD: Tensor, layout: DocLayout, initial: KDAState | None = None) -> tuple[Tensor, KDAState]:
         """`packed` from the single operations."""

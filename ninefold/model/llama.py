@@ -25,7 +25,7 @@ from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
 from ninefold.core.store import write_atomic, write_json
 from ninefold.model.checkpoint import CONFIG, INDEX, WEIGHTS, check_tensors, read_public, read_tensors
-from ninefold.model.decode import Cache, Rows
+from ninefold.model.decode import Cache, Cut, Rows
 from ninefold.model.k3 import Hidden
 from ninefold.model.mla import pad, unpad
 from ninefold.model.norm import RMSNorm, rms_norm
@@ -269,8 +269,9 @@ class LlamaDecoder:
         return Cache(states={}, entries=entries, lengths=np.zeros(rows, np.int64))
 
     @torch.no_grad()
-    def extend(self, ids_T: Tensor, layout: DocLayout, cache: Cache, rows: Rows) -> Hidden:
-        """Document i goes on in cache row `rows[i]`, which may be empty; hidden states of all new tokens."""
+    def extend(self, ids_T: Tensor, layout: DocLayout, cache: Cache, rows: Rows, cut: Cut | None = None) -> Hidden:
+        """Document i goes on in cache row `rows[i]`, which may be empty; hidden states of all new tokens. There is no state
+        to `cut`."""
         rows_D, starts_D = torch.from_numpy(rows), torch.from_numpy(cache.lengths[rows])
         document_T = torch.from_numpy(layout.document)
         place_T = starts_D[document_T] + torch.from_numpy(layout.position)

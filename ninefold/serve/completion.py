@@ -93,6 +93,7 @@ class ChatCompletion:
     def __init__(self, *, service: Service, request: ChatRequest, generations: list[Generation], replies: list[Reply]) -> None:
         self._service, self._request = service, request
         self._generations, self._replies = generations, replies
+        self._cached = [0] * len(generations)
         self._id = f"chatcmpl-{secrets.token_hex(12)}"
         self._created = int(time.time())
 
@@ -167,6 +168,7 @@ class ChatCompletion:
         with boundary(EngineError, "answering failed", catch=arrived.put_nowait):
             try:
                 async for part in stream:
+                    self._cached[index] += part.cached
                     for delta in reply.take(part):
                         arrived.put_nowait((index, delta))
                     if reply.finish is not None:
@@ -214,6 +216,7 @@ class ChatCompletion:
             "prompt_tokens": prompt,
             "completion_tokens": sampled,
             "total_tokens": prompt + sampled,
+            "prompt_tokens_details": {"cached_tokens": min(self._cached)},
             "completion_tokens_details": {"reasoning_tokens": reasoning},
         }
 

@@ -43,6 +43,8 @@ class Slice:
     logprobs: FloatArray
     finish: FinishReason | None
     """None while it goes on."""
+    cached: int = 0
+    """Tokens of the prompt that the engine had already; the first slice says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +71,16 @@ class _Job:
     new: list[IntArray] = field(default_factory=list[IntArray])
     """What was sampled, slice by slice."""
 
+    @property
+    def request_id(self) -> str:
+        """Of the slice that is being sampled."""
+        return f"{self.name}.{len(self.new)}"
+
     def request(self) -> Request:
         before = np.concatenate([np.zeros(0, np.int32), *self.new]).astype(np.int32)
         grammar = self.asked.grammar
         return Request(
-            id=f"{self.name}.{len(self.new)}",
+            id=self.request_id,
             session=self.name,
             ids=np.concatenate([self.asked.ids, before]).astype(np.int32),
             max_new=min(SLICE, self.asked.max_new - len(before)),
@@ -147,6 +154,7 @@ class EngineLoop:
                     return
         finally:
             job.cancelled = True
+            self._engine.cancel([job.request_id])
 
     def _work(self) -> None:
         while True:
@@ -169,6 +177,8 @@ class EngineLoop:
         requests = [job.request() for job in wanted]
         self._jobs |= {request.id: job for job, request in zip(wanted, requests)}
         self._engine.submit(requests)
+        # Whoever left since he was asked about cancelled the slice before.
+        self._engine.cancel([job.request_id for job in wanted if job.cancelled])
 
     def _take(self, completion: Completion) -> None:
         """Hand out what was sampled, and ask for more unless that was the end."""
@@ -178,11 +188,12 @@ class EngineLoop:
         whole = len(completion.ids) == min(SLICE, job.asked.max_new - sampled + len(completion.ids))
         goes_on = completion.finish == "length" and whole and sampled < job.asked.max_new
         finish = None if goes_on else completion.finish
-        job.hand_out(Slice(ids=completion.ids, logprobs=completion.logprobs, finish=finish))
-        if goes_on and not job.cancelled:
+        cached = completion.cached if len(job.new) == 1 else 0
+        job.hand_out(Slice(ids=completion.ids, logprobs=completion.logprobs, finish=finish, cached=cached))
+        if goes_on:
             self._submit([job])
         else:
-            self._engine.release(job.name)
+            # The session is not released: what it left may be how the next request of its conversation begins.
             self._open.discard(job)
 
     def _break(self, fresh: list[_Job], error: NinefoldError) -> None:

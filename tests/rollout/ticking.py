@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -56,6 +56,9 @@ class TickingEngine:
         paused = [self._complete(request, ids, n, paused=True) for request, ids, n in self._flying.values()]
         self._flying = {}
         return paused
+
+    def cancel(self, requests: Iterable[str]) -> None:
+        raise NotImplementedError("a rollout cancels nothing")
 
     def release(self, session: str) -> None:
         self.released.append(session)

@@ -62,7 +62,7 @@ def engine(chat: Xtml) -> NativeEngine:
     batch = Batch.pack([sample_of_segments(segments) for segments in lessons(chat)])
     for _ in range(STEPS):
         trainer.step([batch], sft_loss)
-    return NativeEngine(model, stop_ids=chat.stop_ids, config=NativeConfig(rows=16, capacity=CONTEXT, prompts=4))
+    return NativeEngine(model, stop_ids=chat.stop_ids, config=NativeConfig(rows=16, capacity=CONTEXT, prompts=4, grain=8))
 
 
 def lessons(chat: Xtml) -> Iterator[list[Segment]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -73,6 +74,34 @@ def test_who_leaves_ends_the_generation(started: Callable[..., EngineLoop]) -> N
         await until_idle(loop)
 
     asyncio.run(leave())
+
+
+def test_the_slice_of_who_left_is_not_sampled() -> None:
+    seen, gate = list[str](), threading.Event()
+
+    def respond(request: Request) -> IntArray:
+        seen.append(request.id)
+        assert gate.wait(30)
+        return endless(request)
+
+    loop = EngineLoop(ScriptedEngine(respond))
+
+    async def leave() -> None:
+        streams = [loop.stream(Generation(ids=PROMPT, max_new=SLICE, seed=n)) for n in range(2)]
+        stays, leaves = (asyncio.ensure_future(anext(stream)) for stream in streams)
+        await asyncio.sleep(0)
+        loop.start()
+        while not seen:
+            await asyncio.sleep(0.005)
+        leaves.cancel()
+        await asyncio.gather(leaves, return_exceptions=True)
+        gate.set()
+        assert len((await stays).ids) == SLICE
+        await until_idle(loop)
+
+    asyncio.run(leave())
+    loop.close()
+    assert seen == ["g0.0"]
 
 
 def test_a_cancelled_request_ends_all_its_choices(started: Callable[..., EngineLoop], chat: Xtml) -> None:

@@ -131,7 +131,7 @@ class Episode:
                 self._act()
             case "length":
                 self._truncate(self._limit())
-            case "error":
+            case "error" | "cancelled":
                 self._truncate("error")
                 self._progress.trouble = "generation failed"
             case "paused":

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import silu
@@ -68,10 +69,11 @@ def short_conv_torch(x_TC: Tensor, weight_CW: Tensor, layout: DocLayout, initial
     return silu(mixed.index_select(0, slot_T - back))
 
 
-def last_inputs(x_TC: Tensor, layout: DocLayout, initial_DWC: Tensor) -> Tensor:
-    """[D, W − 1, C] what a convolution that goes on must know; short documents keep some of their initial inputs."""
+def last_inputs(x_TC: Tensor, layout: DocLayout, initial_DWC: Tensor, lengths: NDArray[np.int64] | None = None) -> Tensor:
+    """[D, W − 1, C] what a convolution that goes on must know, after the first `lengths` tokens of each document or all of
+    them; short documents keep some of their initial inputs."""
     back = initial_DWC.shape[1]
-    place_DW = layout.lengths[:, None] - back + np.arange(back)
+    place_DW = (layout.lengths if lengths is None else lengths)[:, None] - back + np.arange(back)
     in_x = torch.from_numpy(layout.cu_seqlens[:-1, None] + place_DW.clip(min=0)).to(x_TC.device)
     in_initial = torch.from_numpy((back + place_DW).clip(max=back - 1)).to(x_TC.device)
     from_x = x_TC.index_select(0, in_x.flatten()).view(initial_DWC.shape)

@@ -103,7 +103,7 @@ class _KdaNative(torch.autograd.Function):
         saved = None
         if any(ctx.needs_input_grad):
             saved = q.new_empty(int((-(-layout.lengths // TILE)).sum()), H, K, V)
-        native.call("kda_forward", *inputs, starts, o_THV, final_DHKV, saved, D, H, K, V)
+        native.call("kda_forward", *inputs, starts, o_THV, final_DHKV, saved, None, None, D, H, K, V)
         ctx.save_for_backward(*inputs, starts, saved)
         return o_THV, final_DHKV
 

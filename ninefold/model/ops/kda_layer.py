@@ -56,16 +56,23 @@ class KDAWeights:
 
 
 def kda_layer(
-    x_TI: Tensor, weights: KDAWeights, window_DWC: Tensor, state_DHKK: Tensor, layout: DocLayout
+    x_TI: Tensor,
+    weights: KDAWeights,
+    window_DWC: Tensor,
+    state_DHKK: Tensor,
+    layout: DocLayout,
+    cut: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """[T, J] of whole documents or continuations, from convolution to output gate; and final_DHKK.
 
-    `x_TI` holds q, k, v, output gate, decay down and β; `window_DWC` the inputs before each document, oldest first.
+    `x_TI` holds q, k, v, output gate, decay down and β; `window_DWC` the inputs before each document, oldest first. The states
+    after `cut[0]` ([D], int64) tokens of each document are written to `cut[1]` [D, H, K, K], without gradients.
     """
     weights.check(x_TI, window_DWC, state_DHKK)
     assert len(x_TI) == layout.tokens
     assert len(state_DHKK) == layout.documents
-    return _Layer.apply(x_TI, *weights.tensors, window_DWC, state_DHKK, layout, weights)
+    assert cut is None or (len(cut[0]) == layout.documents and cut[0].dtype == torch.int64 and cut[1].shape == state_DHKK.shape)
+    return _Layer.apply(x_TI, *weights.tensors, window_DWC, state_DHKK, layout, weights, cut or (None, None))
 
 
 def kda_layer_step(x_BI: Tensor, weights: KDAWeights, window_BWC: Tensor, state_BHKK: Tensor) -> Tensor:
@@ -83,7 +90,7 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x_TI: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        *own, window_DWC, state_DHKK, layout, weights = rest
+        *own, window_DWC, state_DHKK, layout, weights, cut = rest
         x_TI, window_DWC = x_TI.contiguous(), window_DWC.contiguous()
         (D, H, K, _), T = state_DHKK.shape, len(x_TI)
         ctx.constants = (H, len(weights.decay_up_RJ), K, weights.g_min, weights.eps)
@@ -96,7 +103,7 @@ class _Layer(torch.autograd.Function):
         saved = None
         if any(ctx.needs_input_grad):
             saved = q.new_empty(int((-(-layout.lengths // TILE)).sum()), H, K, K)
-        native.call("kda_forward", q, k, v, g, beta_TH, starts, o_THK, final_DHKK, saved, D, H, K, K)
+        native.call("kda_forward", q, k, v, g, beta_TH, starts, o_THK, final_DHKK, saved, *cut, D, H, K, K)
         native.call("kda_finish", x_TI, *own, o_THK, y_TJ, T, *ctx.constants)
         ctx.save_for_backward(x_TI, *own, window_DWC, starts, *made, beta_TH, o_THK, saved)
         return y_TJ, final_DHKK
@@ -126,4 +133,4 @@ class _Layer(torch.autograd.Function):
         down = slice(4 * H * K, 4 * H * K + rank)
         d_x_TI[:, down] = d_z_TJ @ own[1].T
         d_up_RJ = x_TI[:, down].T @ d_z_TJ
-        return d_x_TI, d_conv, d_up_RJ, d_bias, d_rate, d_norm, d_window_DWC, d_state_DHKK, None, None
+        return d_x_TI, d_conv, d_up_RJ, d_bias, d_rate, d_norm, d_window_DWC, d_state_DHKK, None, None, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 
@@ -53,3 +54,23 @@ def test_steps_are_the_packed_form_bit_for_bit(config: K3Config) -> None:
         stepped = torch.cat([kda_layer_step(x_1I[None], kernel, *state) for x_1I in x_TI])
     assert torch.equal(stepped, packed)
     assert torch.equal(state.delta_DHKV, final)
+
+
+@CONFIGS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_cut_keeps_what_a_shorter_document_leaves(config: K3Config, dtype: torch.dtype) -> None:
+    fused = drawn(KDA(config), 0.3).to(dtype).fused()
+    heads, width = config.num_attention_heads, config.linear_head_dim
+    state = KDAState(normal(5, 3, 3 * heads * width).to(dtype), normal(5, heads, width, width, scale=0.1).to(dtype))
+    x_TD, after = normal(LAYOUT.tokens, config.hidden_size).to(dtype), np.array([0, 2, 20, 1, 3])
+    with torch.no_grad():
+        y_TD, final, cut = fused.packed_cut(x_TD, LAYOUT, state, after)
+        whole, wanted = fused.packed(x_TD, LAYOUT, state)
+        for got, want in zip((y_TD, *final), (whole, *wanted)):
+            assert torch.equal(got, want)
+        for n in range(1, 5):
+            first = int(LAYOUT.cu_seqlens[n])
+            began = KDAState(*(part[n : n + 1] for part in state))
+            left = fused.packed(x_TD[first : first + int(after[n])], DocLayout.of([int(after[n])]), began)[1]
+            for got, want in zip(cut, left):
+                torch.testing.assert_close(got[n : n + 1], want, atol=1e-12 if dtype is torch.float64 else 0, rtol=0)

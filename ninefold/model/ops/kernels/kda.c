@@ -12,9 +12,9 @@ INLINE void step(const float *q, const float *k, const float *v, const float *g,
 }
 
 // final [D, H, K, V] holds the initial states on entry. saved [tiles, H, K, V] takes the state at the start of every tile
-// of every document, or is NULL.
+// of every document, or is NULL. cut [D, H, K, V] takes the state after the first after[d] tokens of each document, or is NULL.
 INLINE void forward(const float *q, const float *k, const float *v, const float *g, const float *beta, const int64_t *starts,
-                    float *o, float *final, float *saved, long D, long H, long K, long V) {
+                    float *o, float *final, float *saved, const int64_t *after, float *cut, long D, long H, long K, long V) {
     long tile = 0;
     for (long d = 0; d < D; d++) {
         long length = starts[d + 1] - starts[d];
@@ -24,6 +24,7 @@ INLINE void forward(const float *q, const float *k, const float *v, const float 
                 long x = (starts[d] + t) * H + h;
                 if (saved && t % TILE == 0) memcpy(saved + ((tile + t / TILE) * H + h) * K * V, S, K * V * sizeof(float));
                 token(K, V, q + x * K, k + x * K, v + x * V, g + x * K, beta[x], S, o + x * V);
+                if (cut && t + 1 == after[d]) memcpy(cut + (d * H + h) * K * V, S, K * V * sizeof(float));
             }
         }
         tile += (length + TILE - 1) / TILE;
@@ -137,8 +138,8 @@ void kda_step(const float *q, const float *k, const float *v, const float *g, co
 }
 
 void kda_forward(const float *q, const float *k, const float *v, const float *g, const float *beta, const int64_t *starts,
-                 float *o, float *final, float *saved, long D, long H, long K, long V) {
-    BY_WIDTH(forward, q, k, v, g, beta, starts, o, final, saved, D, H);
+                 float *o, float *final, float *saved, const int64_t *after, float *cut, long D, long H, long K, long V) {
+    BY_WIDTH(forward, q, k, v, g, beta, starts, o, final, saved, after, cut, D, H);
 }
 
 void kda_backward(const float *q, const float *k, const float *v, const float *g, const float *beta, const int64_t *starts,

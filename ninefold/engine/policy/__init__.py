@@ -1,0 +1,1 @@
+"""What engines decide, as pure state machines without torch."""
