@@ -448,7 +448,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def small_plan() -> Plan:
-    return Plan(ablated="tiny", compared=("tiny",), tokens=1024, budgets=(2.0,), seeds=(0, 1), factors=(1.0,), furthest=2.0)
+    return Plan(ablated="tiny", compared=("tiny",), tokens=1024, budgets=(2.0,), seeds=(0, 1), factors=(1.0,), furthest=1.0)
 
 
 def small_recipe() -> Recipe:
