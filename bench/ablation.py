@@ -63,8 +63,9 @@ ARMS: dict[str, dict[str, Any]] = {
     "sign bias": {"router_balance": "sign"},
     "no latent norm": {"latent_moe_use_norm": False},
     "k2": {},
+    "MLA for KDA": {"full_attn_layers": (0, 1, 2, 3), "mla_use_nope": False, "mla_use_output_gate": False},
 }
-"""Name → what departs from the K3 preset; `k2` is a preset of its own."""
+"""Name → what departs from the K3 preset; `k2` is a preset of its own, and the last is its attention alone."""
 LATE = 10
 """Loads are means over so many last steps."""
 STUDENT_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
@@ -93,8 +94,10 @@ class Plan:
     """Which runs are wanted, the most telling first."""
 
     ablated: str = "nano"
-    """Size of the ablations."""
-    arms: tuple[str, ...] = tuple(ARMS)
+    """Size of the ablations; of four layers."""
+    arms: tuple[str, ...] = ("base", "full Muon", "SwiGLU", "no AttnRes", "sign bias", "no latent norm", "k2")
+    also: tuple[str, ...] = ("MLA for KDA",)
+    """Arms that are run last."""
     compared: tuple[str, ...] = ("nano", "tiny", "micro")
     """Sizes of K3 against k2, the one that is searched already first."""
     tokens: int = 524_288
@@ -112,6 +115,7 @@ class Plan:
         yield from self._at_own_rate(found, self.ablated, self.arms)
         for size in self.compared:
             yield from self._compared(found, size, ("base", "k2"))
+        yield from self._at_own_rate(found, self.ablated, self.also)
 
     def _compared(self, found: Found, size: str, pair: Sequence[str]) -> Iterator[Job]:
         yield from self._at_own_rate(found, size, pair)
@@ -232,10 +236,14 @@ class Bench:
 
 
 def rounded(value: Any) -> Any:
-    """Floats to seven digits."""
+    """Floats to seven digits; what is not finite is none, for JSON has no word for it."""
     if isinstance(value, dict):
         return {k: rounded(v) for k, v in value.items()}
-    return float(f"{value:.7g}") if isinstance(value, float) else value
+    if isinstance(value, (list, tuple)):
+        return [rounded(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.7g}") if math.isfinite(value) else None
+    return value
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -244,6 +252,11 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def job_of(line: Mapping[str, Any]) -> Job:
     return Job(**{name: line[name] for name in ("arm", "size", "tokens", "factor", "seed")})
+
+
+def result_of(line: Mapping[str, Any]) -> dict[str, Any]:
+    """With the infinite losses of a run that diverged."""
+    return {name: math.inf if value is None else value for name, value in line["result"].items()}
 
 
 def fingerprint(config: K3Config) -> str:
@@ -258,7 +271,7 @@ def fill(plan: Plan, bench: Bench, path: Path, minutes: float, console: Console)
     lines, until = read(path), time.monotonic() + 60 * minutes
     while True:
         found = {
-            job_of(line): line["result"]
+            job_of(line): result_of(line)
             for line in lines
             if line["setting"] == bench.setting and line["model"] == fingerprint(bench.model_of(job_of(line)))
         }
@@ -266,14 +279,14 @@ def fill(plan: Plan, bench: Bench, path: Path, minutes: float, console: Console)
         if not missing or time.monotonic() > until:
             return
         job = missing[0]
-        result = bench.run(job)
-        line = {**asdict(job), "setting": bench.setting, "model": fingerprint(bench.model_of(job)), "result": result}
+        line = {**asdict(job), "setting": bench.setting, "model": fingerprint(bench.model_of(job)), "result": bench.run(job)}
         with path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps(line, allow_nan=False) + "\n")
         lines.append(line)
         speed = sum(bench.flops(job_of(line)) for line in lines) / sum(line["result"]["cpu"] for line in lines)
         left = sum(bench.flops(job) for job in missing[1:]) / speed / 60
         what = f"{job.size} {job.arm} ×{job.factor:g} seed {job.seed}, {job.tokens:,} tokens"
+        result = result_of(line)
         console.print(
             f"{what}: text {result['text']:.4f}, worksheets {result['worksheets']:.4f}, {result['cpu']:.0f} CPU-s; "
             f"{len(missing) - 1} runs to go, about {left:.0f} CPU-minutes"
@@ -303,7 +316,7 @@ def ablations(plan: Plan, found: Found) -> tuple[Table, dict[str, Any]]:
         return {j.seed: r for j, r in found.items() if replace(j, seed=0) == wanted}
 
     base = at_best("base")
-    for arm in plan.arms:
+    for arm in (*plan.arms, *plan.also):
         runs, searched = at_best(arm), plan.searched(found, arm, plan.ablated)
         if not runs:
             continue
@@ -409,7 +422,7 @@ def report(plan: Plan, path: Path, console: Console) -> dict[str, Any]:
     """Tables of the runs in `path` that share the last one's corpus and settings."""
     lines = read(path)
     current = [line for line in lines if line["setting"] == lines[-1]["setting"]]
-    found = {job_of(line): line["result"] for line in current}
+    found = {job_of(line): result_of(line) for line in current}
     if len(current) < len(lines):
         console.print(f"{len(lines) - len(current)} runs of other settings are left out")
     missing = [job for job in dict.fromkeys(plan.jobs(found)) if job not in found]
