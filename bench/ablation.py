@@ -66,6 +66,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "MLA for KDA": {"full_attn_layers": (0, 1, 2, 3), "mla_use_nope": False, "mla_use_output_gate": False},
 }
 """Name → what departs from the K3 preset; `k2` is a preset of its own, and the last is its attention alone."""
+SHARED = {"batch_tokens", "stages", "step_sizes", "floor", "weight_decay", "mtp_weight", "heldout_tokens"}
+"""Of the recipe's pre-training, what is the same for all runs."""
 LATE = 10
 """Loads are means over so many last steps."""
 STUDENT_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
@@ -177,9 +179,10 @@ class Bench:
         kit = Kit(recipe=recipe, run=run)
         corpus = recipe.corpus.model_copy(update={"rates": RATES})
         mixture = replace(load_mixture(kit), config=corpus)
-        files = [(run.stage("corpus") / name).read_bytes() for name in ("tokenizer.json", "documents.npz")]
-        shared = [recipe.pretrain.model_dump_json(), corpus.model_dump_json()]
-        setting = hashlib.sha256(b"\0".join([*files, *(s.encode() for s in shared)])).hexdigest()[:12]
+        texts = [ids.tobytes() for name in TEXT_DOMAINS for ids in (mixture.train[name], *mixture.heldout[name])]
+        shared = [RATES, corpus.skills.model_dump(), recipe.pretrain.model_dump(mode="json", include=SHARED)]
+        tokenizer = (run.stage("corpus") / "tokenizer.json").read_bytes()
+        setting = hashlib.sha256(b"\0".join([tokenizer, json.dumps(shared).encode(), *texts])).hexdigest()[:12]
         return Bench(mixture=mixture, pretrain=recipe.pretrain, vocabulary=kit.tokenizer.vocab_size, setting=setting)
 
     def model_of(self, job: Job) -> K3Config:
