@@ -3,8 +3,8 @@
     python bench/picture.py --seeds 0 1          # trains runs/picture-0 and -1 up to SFT, then plays held-out tasks
     python bench/picture.py --run runs/wide --model student
 
-Each seed is a run of its own (`--set` as of `ninefold run` is not needed): pre-training on the default mixture of texts and
-pictures, then demonstrations of the picture family alone. The same command again goes on where it was cut off. The baseline is
+Each seed is a run of its own: pre-training on pairs of pictures and texts (0.6 of the tokens) and worksheets, both from the
+first step, then demonstrations of the picture family alone. The same command again goes on where it was cut off. The baseline is
 the same model on the same tasks without anything to see; chance is the mean of one over the number of possible answers. A spike
 is a step whose gradient norm is more than four times the median of the fifty before it. The last line is JSON.
 """
@@ -25,6 +25,7 @@ from ninefold.app.configuration import stored_recipe
 from ninefold.core.events import read_events
 from ninefold.core.store import Run
 from ninefold.core.types import EFFORTS, Task, Trajectory
+from ninefold.data.corpus.mixture import CorpusConfig
 from ninefold.learn.spikes import spikes
 from ninefold.media.scene import draw
 from ninefold.recipes.config import PretrainConfig, Recipe, SftConfig
@@ -37,14 +38,14 @@ SEEING, BLIND = 0.8, 0.05
 
 
 def small(seed: int, workers: int) -> Recipe:
-    """Pre-training as in `wide` but shorter, and one family."""
+    """Pre-training on pairs and worksheets, and one family: what seeing takes, with little else beside it."""
     return Recipe(
-        name="wide",
         preset="nano-vision",
         seed=seed,
         workers=workers,
         families={"general": {"picture": (0,)}},
-        pretrain=PretrainConfig(tokens=2_000_000),
+        corpus=CorpusConfig(rates={"pictures": 0.6, "skills": 0.3, "wire": 0.1}),
+        pretrain=PretrainConfig(tokens=1_500_000, wire_documents=600, decontaminate_tasks=50),
         sft=SftConfig(demonstrations=3000, weights={"general": 1.0}),
     )
 

@@ -40,14 +40,18 @@ SIDE = 2 * PITCH
 class Pairs(Config):
     """Relative frequency of each kind of pair."""
 
-    grid: float = 0.58
-    bars: float = 0.14
-    digit: float = 0.14
+    grid: float = 0.56
+    bars: float = 0.20
+    digit: float = 0.10
     words: float = 0.03
     box: float = 0.05
     line: float = 0.02
     icon: float = 0.02
     page: float = 0.02
+
+
+FACTS = {"at": 3, "count": 3, "list": 2, "tally": 2, "shape": 1, "caption": 1}
+"""What is said about a grid → how often."""
 
 
 class Pair(NamedTuple):
@@ -80,7 +84,7 @@ def phrases() -> list[str]:
 
 
 def _grid(rng: Random) -> Pair:
-    """Four cells, of which any number has one colour, and three things said about them."""
+    """Four cells, of which any number has one colour, and a few things said about them."""
     main, count = rng.choice(INKS), rng.randint(0, 4)
     others = tuple(ink for ink in INKS if ink != main)
     cells: list[Cell] = [(main, rng.choice(SHAPES)) for _ in range(count)]
@@ -88,7 +92,7 @@ def _grid(rng: Random) -> Pair:
     rng.shuffle(cells)
     colours = [NONE if cell is None else cell[0] for cell in cells]
     said: list[str] = []
-    for fact in rng.sample(("at", "shape", "count", "list", "tally", "caption"), 3):
+    for fact in dict.fromkeys(rng.choices(list(FACTS), list(FACTS.values()), k=4)):
         place, name = rng.choice(list(enumerate(places(2))))
         colour = rng.choice((main, rng.choice(INKS)))
         cell = cells[place]
