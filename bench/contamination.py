@@ -12,15 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.progress import track
 
+from ninefold.core.picture import Picture
 from ninefold.core.store import Run
 from ninefold.core.types import SPLITS, Task
 from ninefold.data.corpus.filters import Contamination
 from ninefold.data.samples import read_samples
+from ninefold.media.scene import draw
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.pretrain import load_mixture, window
 
@@ -40,21 +42,21 @@ def tasks_of(kit: Kit, count: int) -> list[Task]:
     ]
 
 
-def windows(kit: Kit) -> Iterator[tuple[str, str]]:
-    """(domain, text) of every worksheet window of pre-training, and of every document."""
+def windows(kit: Kit) -> Iterator[tuple[str, str, Sequence[Picture]]]:
+    """(domain, text, pictures) of every worksheet window of pre-training, and of every document."""
     config, mixture = kit.recipe.pretrain, load_mixture(kit)
     for sample in read_samples(kit.run.stage("corpus") / "documents.npz"):
-        yield sample.task.split("/")[0], kit.tokenizer.decode(sample.ids)
+        yield sample.task.split("/")[0], kit.tokenizer.decode(sample.ids), ()
     steps = config.tokens // config.batch_tokens
     for step in track(range(steps), "worksheets", transient=True):
         for sample in mixture.batch(step, config.batch_tokens, window(config, step, steps), kit.recipe.seed):
-            if sample.task == "skills":
-                yield sample.task, kit.tokenizer.decode(sample.ids)
+            if sample.task in ("skills", "pictures"):
+                yield sample.task, kit.tokenizer.decode(sample.ids), sample.pictures
 
 
 def content(task: Task) -> str:
     """What makes a task this one: where the instruction says the same in all of them, its world differs."""
-    return json.dumps([task.family, task.instruction, task.data], sort_keys=True)
+    return json.dumps([task.family, task.instruction, task.data, task.pictures], sort_keys=True)
 
 
 def conversed(kit: Kit) -> list[Task]:
@@ -77,7 +79,12 @@ def main() -> None:
     contamination = Contamination(task.instruction for task in tasks)
     whole = Contamination((task.instruction for task in tasks), ngram=WHOLE)
     texts = list(windows(kit))
-    hits = [f"{domain}: {text[:80]!r}" for domain, text in texts if text in (whole if domain == "skills" else contamination)]
+    worksheets = ("skills", "pictures")
+    hits = [
+        f"{domain}: {text[:80]!r}" for domain, text, _ in texts if text in (whole if domain in worksheets else contamination)
+    ]
+    asked = {draw(scene).hash for task in tasks for scene in task.pictures}
+    hits += [f"picture {picture.hash}" for _, _, pictures in texts for picture in pictures if picture.hash in asked]
     about = conversed(kit)
     contents = {content(task) for task in tasks}
     hits += [f"conversation: {task.id}" for task in about if content(task) in contents]
@@ -86,7 +93,7 @@ def main() -> None:
     planted = sum(text in contamination and text in whole for text in copied)
     copies = len(copied)
 
-    characters = sum(len(text) for _, text in texts)
+    characters = sum(len(text) for _, text, _ in texts)
     size = f"{characters / 1e6:.1f} M characters"
     print(f"{len(contents)} tasks; {len(texts)} documents and windows ({size}), {len(about)} conversations")
     print(f"hits: {len(hits)}; planted copies found: {planted} of {copies}")

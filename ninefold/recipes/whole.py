@@ -28,11 +28,12 @@ def nano() -> Recipe:
 
 
 def wide() -> Recipe:
-    """All families, and twice the demonstrations: about forty minutes."""
+    """All families, pictures among them, and twice the demonstrations: about forty minutes."""
     return Recipe(
         name="wide",
+        preset="nano-vision",
         families={
-            "general": {"arithmetic": (0,), "passage": (0,), "search": (0,), "gym": (0,)},
+            "general": {"arithmetic": (0,), "passage": (0,), "search": (0,), "gym": (0,), "picture": (0,)},
             "agents": {"assistant": (0, 1), "research": (0,)},
             "coding": {"expression": (0, 1), "repair": (0,)},
         },

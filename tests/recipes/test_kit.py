@@ -10,7 +10,8 @@ from ninefold.core.errors import SandboxUnavailable, UserError
 from ninefold.core.store import Run
 from ninefold.core.types import Domain
 from ninefold.recipes.kit import Kit
-from ninefold.recipes.whole import smoke
+from ninefold.recipes.run import check
+from ninefold.recipes.whole import smoke, wide
 
 Families = dict[Domain, dict[str, tuple[int, ...]]]
 
@@ -41,3 +42,11 @@ def test_where_nothing_isolates_only_coding_is_left_out(tmp_path: Path) -> None:
 def test_families_that_do_not_fit_are_refused(families: Families, said: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said):
         _ = kit_for(families, tmp_path).families
+
+
+def test_pictures_are_shown_to_models_that_read_them(tmp_path: Path) -> None:
+    recipe = smoke().model_copy(update={"families": {"general": {"picture": (0,)}}})
+    with pytest.raises(UserError, match="preset=nano-vision"):
+        check(recipe, Run(path=tmp_path))
+    check(recipe.model_copy(update={"preset": "nano-vision"}), Run(path=tmp_path))
+    check(wide(), Run(path=tmp_path))
