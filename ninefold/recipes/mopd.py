@@ -44,7 +44,7 @@ class Distillation:
     def __init__(self, kit: Kit, trainer: Trainer[Policy], form: str, name: str) -> None:
         self.kit, self.trainer, self.form, self.name = kit, trainer, form, name
         self.teachers = load_teachers(kit, trainer.model)
-        self.engine = kit.engine(kit.load("pooled"))
+        self.engine = kit.engine(trainer.model)
         config = kit.recipe.mopd
         self.share = config.rollouts // len(kit.cells) // trainer.world.size
         """Rollouts of this rank in each cell, a step."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -123,6 +124,11 @@ class ChainSum(Gym):
 
     name = "chain_sum"
     datasets = ("chain_sum",)
+
+    def generate(self, split: Split, level: int, seed: int) -> Task:
+        """A task costs what its number of terms makes it cost."""
+        task = super().generate(split, level, seed)
+        return replace(task, shape=f"{self.name}/{len(_signed(task.instruction))}")
 
     def demonstrate(self, task: Task, style: Style) -> ScriptedPolicy:
         """Low answers at once, high writes the running sums, max every step. A slip gets one step wrong."""
