@@ -55,6 +55,7 @@ test-referees: referees
 # Programs that benches measure us against; nothing of ours imports them.
 referees: setup
 	@$(PIP) install -q --target runs/referees transformers==5.24.0
+	@$(PIP) install -q --no-deps --target runs/referees torchao==0.18.0
 
 system:
 	@command -v cc >/dev/null && $(PYTHON) -c 'import ensurepip' 2>/dev/null || \

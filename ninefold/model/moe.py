@@ -21,7 +21,7 @@ from ninefold.model.ops.moe import experts, route
 from ninefold.model.ops.product import product
 from ninefold.model.ops.situ import situ_glu
 from ninefold.model.quant.mx import MXFP4, MXFP8, fake_quant
-from ninefold.model.routing import RoutingCounts
+from ninefold.model.routing import RoutingCounts, making_again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class LatentMoE(nn.Module):
         self.quantized = False
         """MXFP4 routed weights and MXFP8 inputs to them, straight-through (spec 03)."""
         self.counts: RoutingCounts | None = None
-        """Collects the routing for the next bias; forwards that record no gradient do not count."""
+        """Collects the routing for the next bias; forwards that record no gradient, or are made again, do not count."""
 
     def fresh_counts(self) -> RoutingCounts:
         """Empty counts for a step that is routed with the bias as it stands."""
@@ -158,7 +158,7 @@ class LatentMoE(nn.Module):
             beta_up=shared.beta_up,
             eps=self.eps,
             quantized=self.quantized,
-            counts=self.counts if torch.is_grad_enabled() else None,
+            counts=self.counts if torch.is_grad_enabled() and not making_again() else None,
         )
 
     def forward(self, x_ND: Tensor) -> Tensor:

@@ -18,6 +18,15 @@ Reduce = Callable[[Tensor], object]
 """Sums an int64 tensor in place over ranks; what it returns is ignored."""
 
 
+def making_again() -> bool:
+    """Whether this forward is made again inside a backward pass, as activation checkpointing does: it must not count twice.
+
+    Checkpoint without re-entrance: the other kind makes its first forward without gradients, which never counts.
+    """
+    # The engine's number of the running backward; torch.utils.checkpoint tells its own recomputation by the same call.
+    return torch._C._current_graph_task_id() != -1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingCounts:
     """Integer counts of one layer; they add over micro-batches and ranks, so no split changes the update."""

@@ -13,6 +13,7 @@ from torch import nn
 
 from ninefold.core.layout import DocLayout
 from ninefold.learn.optim.qk_clip import record_attention
+from ninefold.model.decode import Decoder
 from ninefold.model.init import audit
 from ninefold.model.k3 import K3
 from ninefold.model.presets import preset
@@ -67,6 +68,40 @@ def test_other_documents_and_later_tokens_never_matter(model: K3) -> None:
     for a, b in zip((before.final_TD, *before.features), (after.final_TD, *after.features)):
         assert torch.equal(a[same], b[same])
         assert not torch.equal(a[7:27], b[7:27])
+
+
+@settings(max_examples=8, deadline=None)
+@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=4), cut=st.floats(0, 1), seed=st.integers(0, 2**20))
+def test_what_follows_changes_nothing_before(model: K3, lengths: list[int], cut: float, seed: int) -> None:
+    """Bit for bit, whatever comes later in the document: an anchor on a future row would show (spec 11)."""
+    ids, layout = draw_ids(sum(lengths), seed), DocLayout.of(lengths)
+    kept = torch.from_numpy(layout.position < cut * layout.lengths[layout.document])
+    changed = torch.where(kept, ids, draw_ids(sum(lengths), seed + 1))
+    with torch.no_grad():
+        before, after = (model(x, layout) for x in (ids, changed))
+    for a, b in zip((before.final_TD, *before.features), (after.final_TD, *after.features)):
+        assert torch.equal(a[kept], b[kept])
+
+
+@pytest.mark.parametrize(
+    "saturated", [{"A_log": 200.0}, {"A_log": -200.0}, {"dt_bias": 1e4}, {"dt_bias": -1e4, "A_log": 20.0}], ids=str
+)
+def test_saturated_gates_and_extreme_scales_stay_finite(saturated: dict[str, float]) -> None:
+    """Forward, every gradient, and the same from steps: a gate at −5 or 0 in every channel, e^A far beyond float32."""
+    made = spread(K3(preset("tiny")))
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if (last := name.rpartition(".")[2]) in saturated:
+                parameter.fill_(saturated[last])
+    ids, layout = draw_ids(50), DocLayout.of([33, 17])
+    hidden = made(ids, layout)
+    made.logits(hidden.final_TD).logsumexp(-1).sum().backward()
+    assert hidden.final_TD.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in made.parameters() if p.grad is not None)
+    decoder = Decoder(made)
+    cache = decoder.new_cache(1, 33)
+    stepped = torch.cat([decoder.step(ids[t : t + 1], cache).final_TD for t in range(33)])
+    torch.testing.assert_close(stepped, hidden.final_TD[:33], rtol=1e-3, atol=1e-3)
 
 
 def test_every_parameter_learns(model: K3) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from ninefold.core.layout import DocLayout
 from ninefold.model.k3 import K3
@@ -65,6 +66,25 @@ def test_counts_start_afresh_and_forwards_without_gradients_do_not_count() -> No
         model(draw_ids(30), DocLayout.of([30]))
     assert model.balance() == {}
     assert torch.equal(biases(model), settled)
+
+
+def test_activation_checkpointing_does_not_count_twice() -> None:
+    def run(checkpointed: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        model, ids, layout = spread(K3(preset("tiny"))), draw_ids(60), DocLayout.of([20, 40])
+        model.collect_routing()
+        x = model.model.embed_tokens(ids)
+
+        def body(x: torch.Tensor) -> torch.Tensor:
+            return model.fused(lazy=True).packed(x, layout).final_TD
+
+        y = checkpoint(body, x, use_reentrant=False) if checkpointed else body(x)
+        assert isinstance(y, torch.Tensor)
+        y.square().sum().backward()
+        counted = torch.cat([t.flatten() for moe in model.moe_layers().values() if moe.counts for t in moe.counts.tensors])
+        return counted, model.lm_head.weight.new_tensor([float(p.grad.sum()) for p in model.parameters() if p.grad is not None])
+
+    for once, again in zip(run(False), run(True)):
+        torch.testing.assert_close(again, once)
 
 
 def test_balancing_evens_the_load() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from ninefold.core.errors import UserError
 from ninefold.model.quant.mx import MXFP4, MXFP8, Format, Rule, dequantize, fake_quant, pack, quantize, unpack
 
 FORMATS = pytest.mark.parametrize("format", [MXFP4, MXFP8], ids=lambda f: f.name)
+REFEREES = Path(__file__).parents[3] / "runs" / "referees"
 RULES: tuple[Rule, ...] = ("floor", "ceil", "even", "rceil")
 
 
@@ -30,6 +32,26 @@ def test_golden_blocks(golden: Path, format: Format, rule: Rule) -> None:
     for value in (dequantize(got), fake_quant(blocks["x"], format, rule)):
         assert torch.equal(value.isnan(), want.isnan())
         assert torch.equal(value.nan_to_num().view(torch.int32), want.nan_to_num().view(torch.int32))
+
+
+@pytest.mark.referee
+@pytest.mark.parametrize("rule", RULES)
+@FORMATS
+@given(seed=st.integers(0, 2**31), exponent=st.integers(-140, 120), spread=st.sampled_from([0.1, 1.0, 8.0]))
+def test_torchao_rounds_alike(format: Format, rule: Rule, seed: int, exponent: int, spread: float) -> None:
+    """Codes and scales, bit for bit, of blocks of every size down to subnormals, zeros among them."""
+    if str(REFEREES) not in sys.path:
+        sys.path.append(str(REFEREES))
+    mx = pytest.importorskip("torchao.prototype.mx_formats.mx_tensor", reason="make referees installs torchao")
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(6, 64, generator=generator) * (torch.randn(6, 64, generator=generator) * spread).exp() * 2.0**exponent
+    x[torch.rand(6, 64, generator=generator) < 0.1] = 0.0
+    x[0, :32] = 0.0
+    element = torch.float4_e2m1fn_x2 if format is MXFP4 else torch.float8_e4m3fn
+    scale, codes = mx.to_mx(x, element, 32, mx.ScaleCalculationMode(rule))
+    got = quantize(x, format, rule)
+    assert torch.equal(got.scales, scale.view(torch.uint8))
+    assert torch.equal(got.codes, codes.view(torch.uint8))
 
 
 def test_golden_decode_tables(golden: Path) -> None:
