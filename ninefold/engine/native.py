@@ -46,7 +46,7 @@ class NativeConfig(Config):
     """Prompts taken in at once."""
     chunk: int = Field(default=8192, ge=1)
     """Tokens taken in between two decoding steps; longer prompts take several."""
-    grain: int = Field(default=32, ge=1)
+    grain: int = Field(default=64, ge=1)
     """Tokens to a hash of the prefix cache."""
     pool_mb: float = Field(default=32, ge=0)
     """Megabytes of the prefix cache; 0 turns it off."""

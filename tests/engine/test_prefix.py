@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, given, settings, target
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ninefold.engine.policy.prefix import Hit, Pages, PrefixCache, Write
 
 GRAIN, BLOCK = 2, 6
-TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=7)
 
 
 @dataclass(eq=False)
@@ -26,64 +25,65 @@ class Sequence:
     saved: int = 0
 
 
-class Interleavings(RuleBasedStateMachine):
+class Interleavings:
     """A page's memory says, place by place, after which tokens an entry or a state was computed."""
 
-    groups = 2
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cache = PrefixCache(pages=14, grain=GRAIN, block=BLOCK, groups=self.groups)
+    def __init__(self, groups: int) -> None:
+        self.groups = groups
+        self.cache = PrefixCache(pages=6 + 4 * groups, grain=GRAIN, block=BLOCK, groups=groups)
         self.version = 0
         self.memory: dict[tuple[int, int], object] = {}
-        self.sequences = [Sequence()]
+        self.sequences = [Sequence() for _ in range(3)]
         self.hits: list[tuple[Hit, tuple[int, ...]]] = []
         self.step: list[tuple[Write, tuple[int, ...]]] = []
+        self.found = 0
 
-    def pick(self, n: int) -> Sequence:
-        return self.sequences[n % len(self.sequences)]
+    def do(self, action: str, n: int, kept: int, new: list[int]) -> None:
+        sequence = self.sequences[n % len(self.sequences)]
+        match action:
+            case "go on":
+                sequence.ids += new
+                self.save(sequence)
+            case "finish":
+                self.finish(sequence)
+            case "abandon" if sequence.reserved is not None:
+                self.cache.give_back(sequence.reserved)
+                sequence.reserved = None
+            case "branch" if len(self.sequences) < 6:
+                self.sequences.append(Sequence(ids=sequence.ids[:kept]))
+            case "match":
+                ids = (*sequence.ids[:kept], *new)
+                hit = self.cache.match(np.array(ids))
+                if hit is not None:
+                    self.hits.append((hit, ids))
+                    self.found += 1
+            case "copied" if self.hits:
+                self.cache.release(self.hits.pop(n % len(self.hits))[0])
+            case "land":
+                self.land()
+            case "new weights" if n == kept == 0:
+                self.version += 1
+                self.cache.clear(self.version)
+                self.hits, self.step = [], []
+                for each in self.sequences:
+                    each.reserved = None
 
-    def states(self, ids: tuple[int, ...]) -> list[object]:
-        return [("state", group, self.version, ids) for group in range(self.groups)]
-
-    @rule(n=st.integers(0, 9), new=TOKENS)
-    def append(self, n: int, new: list[int]) -> None:
-        self.pick(n).ids += new
-
-    @rule(n=st.integers(0, 9), kept=st.integers(0, 12))
-    def branch(self, n: int, kept: int) -> None:
-        if len(self.sequences) < 6:
-            self.sequences.append(Sequence(ids=self.pick(n).ids[:kept]))
-
-    @rule(n=st.integers(0, 9))
-    def save(self, n: int) -> None:
+    def save(self, sequence: Sequence) -> None:
         """The state at the last end of a grain; it supersedes the one held before."""
-        sequence = self.pick(n)
         end = len(sequence.ids) // GRAIN * GRAIN
         if end and sequence.reserved is None:
             sequence.reserved = self.cache.reserve()
         if end and sequence.reserved is not None:
             sequence.saved = end
-            for page, state in zip(sequence.reserved, self.states(tuple(sequence.ids[:end]))):
+            for page, state in zip(sequence.reserved, self.states(sequence.ids[:end])):
                 self.memory[page, 0] = state
 
-    @rule(n=st.integers(0, 9))
-    def finish(self, n: int) -> None:
-        sequence = self.pick(n)
+    def finish(self, sequence: Sequence) -> None:
         if sequence.reserved is not None:
             ids = tuple(sequence.ids[: sequence.saved])
-            writes = self.cache.register(np.array(ids), sequence.reserved)
-            self.step += [(write, ids) for write in writes]
+            self.step += [(write, ids) for write in self.cache.register(np.array(ids), sequence.reserved)]
             sequence.reserved = None
 
-    @rule(n=st.integers(0, 9))
-    def abandon(self, n: int) -> None:
-        sequence = self.pick(n)
-        if sequence.reserved is not None:
-            self.cache.give_back(sequence.reserved)
-            sequence.reserved = None
-
-    @rule()
     def land(self) -> None:
         for write, ids in self.step:
             for place in range(write.start, write.end):
@@ -91,56 +91,44 @@ class Interleavings(RuleBasedStateMachine):
         self.step = []
         self.cache.land()
 
-    @rule(n=st.integers(0, 9), tail=TOKENS)
-    def match(self, n: int, tail: list[int]) -> None:
-        ids = tuple(self.pick(n).ids + tail)
-        hit = self.cache.match(np.array(ids))
-        if hit is not None:
-            self.hits.append((hit, ids))
+    def states(self, ids: Iterable[int]) -> list[object]:
+        return [("state", group, self.version, tuple(ids)) for group in range(self.groups)]
 
-    @precondition(lambda self: self.hits)
-    @rule(n=st.integers(0, 9))
-    def copied(self, n: int) -> None:
-        hit, _ = self.hits.pop(n % len(self.hits))
-        self.cache.release(hit)
-
-    @rule()
-    def load_weights(self) -> None:
-        self.version += 1
-        self.cache.clear(self.version)
-        self.hits, self.step = [], []
-        for sequence in self.sequences:
-            sequence.reserved = None
-
-    @invariant()
-    def hits_hold_what_their_tokens_left(self) -> None:
+    def check_hits(self) -> None:
+        """Every hit that is not released holds what its tokens left."""
         for hit, ids in self.hits:
             assert 0 < hit.tokens <= len(ids)
             assert hit.tokens % GRAIN == 0
             assert len(hit.blocks) == -(-hit.tokens // BLOCK)
             for place in range(hit.tokens):
-                page = hit.blocks[place // BLOCK]
-                assert self.memory[page, place % BLOCK] == (self.version, ids[: place + 1])
+                assert self.memory[hit.blocks[place // BLOCK], place % BLOCK] == (self.version, ids[: place + 1])
             assert [self.memory[page, 0] for page in hit.checkpoint] == self.states(ids[: hit.tokens])
 
-    @invariant()
-    def every_page_is_accounted_for(self) -> None:
+    def check_pages(self) -> None:
+        """Every page is free, idle or pinned, exactly as often as somebody holds it."""
         pool = self.cache.pool
         pins = Counter(page for hit, _ in self.hits for page in hit.blocks + hit.checkpoint)
         pins.update(page for sequence in self.sequences for page in sequence.reserved or ())
         pins.update(self.cache.unlanded)
         assert pool.pins == [pins[page] for page in range(self.cache.pages)]
-        assert pool.free + pool.idle + len(+pins) == self.cache.pages
+        assert pool.free + pool.idle + len(pins) == self.cache.pages
 
 
-class WithoutKDA(Interleavings):
-    groups = 0
+ACTIONS = [*("go on", "finish", "land", "match", "copied") * 2, "branch", "abandon", "new weights"]
+NEW = st.lists(st.integers(0, 1), min_size=1, max_size=7)
+STEPS = st.tuples(st.sampled_from(ACTIONS), st.integers(0, 5), st.integers(0, 24), NEW)
 
 
-TestInterleavings = Interleavings.TestCase
-TestWithoutKDA = WithoutKDA.TestCase
-for case in (TestInterleavings, TestWithoutKDA):
-    case.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+@pytest.mark.parametrize("groups", [0, 2])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
+@given(steps=st.lists(STEPS, min_size=60, max_size=90))
+def test_no_interleaving_loses_a_page_or_hits_other_tokens(groups: int, steps: list[tuple[str, int, int, list[int]]]) -> None:
+    state = Interleavings(groups)
+    for action in steps:
+        state.do(*action)
+        state.check_hits()
+        state.check_pages()
+    target(state.found)
 
 
 def remember(cache: PrefixCache, ids: np.ndarray) -> None:
