@@ -89,11 +89,8 @@ class Gallery:
         """Hash → the picture's first id, in the order of ids."""
         self._embedded: dict[int, Tensor] = {}
         """First id → [M, D]"""
-
-    @property
-    def tokens(self) -> int:
-        """Tokens held."""
-        return sum(map(len, self._embedded.values()))
+        self.tokens = 0
+        """Held of all pictures together."""
 
     def ids(self, picture: Picture, embed: Callable[[Picture], Tensor]) -> IntArray:
         """[M] the picture's ids; `embed` gives its input embeddings [M, D] where it is not held yet."""
@@ -101,6 +98,7 @@ class Gallery:
         if first == self._next:
             self._embedded[first] = embed(picture)
             self._next += len(self._embedded[first])
+            self.tokens += len(self._embedded[first])
         return np.arange(first, first + len(self._embedded[first]), dtype=np.int32)
 
     def keep(self, used: Iterable[int]) -> None:
@@ -109,6 +107,7 @@ class Gallery:
         kept = {firsts[bisect_right(firsts, i) - 1] for i in used if i >= self.vocabulary}
         self._first = {name: first for name, first in self._first.items() if first in kept}
         self._embedded = {first: self._embedded[first] for first in self._first.values()}
+        self.tokens = sum(map(len, self._embedded.values()))
 
     def place(self, x_ND: Tensor, ids_N: Tensor) -> None:
         """Write pictures' embeddings over the rows of `x_ND` where their ids stand."""

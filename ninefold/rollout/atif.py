@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +18,7 @@ VERSION = "ATIF-v1.8"
 def to_atif(trajectory: Trajectory) -> dict[str, Any]:
     """JSON of the trajectory: what was put to the agent, then a step a turn. Secrets are redacted."""
     opening = compose(trajectory.composition).messages(trajectory.task)
-    steps = [{"source": message["role"], "message": message["content"]} for message in opening]
+    steps = [{"source": message["role"], "message": _text(message["content"])} for message in opening]
     steps += [_step(trajectory, turn, *written) for turn, written in zip(trajectory.turns, _messages(trajectory))]
     prompt_tokens = sum(step["metrics"]["prompt_tokens"] for step in steps if "metrics" in step)
     return redact(
@@ -48,6 +48,14 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
             },
         }
     )
+
+
+def _text(content: str | Sequence[Mapping[str, Any]]) -> str:
+    """A message's content, its pictures by size and hash."""
+    if isinstance(content, str):
+        return content
+    parts = (p["text"] if p["type"] == "text" else f"[picture {p['width']}×{p['height']} {p['hash']}]" for p in content)
+    return "".join(parts)
 
 
 def _step(trajectory: Trajectory, turn: Turn, prompt: int, written: list[Segment]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from ninefold.media.view import Box, crop
 from ninefold.model.k3 import K3
 from ninefold.model.presets import preset
 from ninefold.recipes.budgets import rows_of
+from ninefold.rollout.atif import to_atif
 from ninefold.rollout.demonstrate import demonstrate
 from ninefold.rollout.play import lineup
 from ninefold.rollout.scene import Scene
@@ -102,6 +103,11 @@ def test_budgets_count_a_picture_once_and_the_learner_agrees_with_the_engine(mod
 def test_stores_keep_pictures(played: list[Trajectory], tmp_path: Path) -> None:
     write_trajectories(tmp_path / "some.parquet", played)
     assert list(map(facts, read_trajectories(tmp_path / "some.parquet"))) == list(map(facts, played))
+    for trajectory in played:
+        (picture,) = trajectory.pictures
+        asked = next(step for step in to_atif(trajectory)["steps"] if step["source"] == "user")
+        assert f"[picture {picture.width}×{picture.height} {picture.hash}]" in asked["message"]
+        assert trajectory.task.instruction in asked["message"]
     samples = [sample_of_row(t.rows[0], pictures=t.pictures) for t in played]
     write_samples(tmp_path / "samples.npz", [*samples, replace(samples[0], pictures=())])
     back = read_samples(tmp_path / "samples.npz")
