@@ -4,9 +4,10 @@
     python bench/picture.py --run runs/wide --model student
 
 Each seed is a run of its own: pre-training on pairs of pictures and texts (0.6 of the tokens) and worksheets, both from the
-first step, then demonstrations of the picture family alone. The same command again goes on where it was cut off. The baseline
-is the same model on the same tasks without anything to see; chance is the mean of one over the number of possible answers. A
-spike is a step whose gradient norm is more than four times the median of the fifty before it. The last line is JSON.
+first step, then demonstrations of the picture family alone, without slips, as no RL follows. The same command again goes on
+where it was cut off. The baseline is the same model on the same tasks without anything to see; chance is the mean of one over
+the number of possible answers. A spike is a step whose gradient norm is more than four times the median of the fifty before
+it. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def small(seed: int, workers: int) -> Recipe:
         families={"general": {"picture": (0,)}},
         corpus=CorpusConfig(rates={"pictures": 0.6, "skills": 0.3, "wire": 0.1}),
         pretrain=PretrainConfig(tokens=1_500_000, wire_documents=600, decontaminate_tasks=50),
-        sft=SftConfig(demonstrations=3000, weights={"general": 1.0}),
+        sft=SftConfig(demonstrations=9000, slip=0.0, weights={"general": 1.0}),
     )
 
 
