@@ -6,7 +6,8 @@
 Nothing of the model is changed for the longer windows. Loss: held-out text and fresh worksheets in windows of 4× the longest
 trained one; each place beyond the trained length is scored with all that stands before it, and again in a window of the trained
 length, so that the same tokens are compared. Evidence: a fact or a list, worksheets without names between, then the question or
-the list's first items again; every next token that follows from the evidence counts. The last line is one JSON object.
+the list's first items again; every next token that follows from the evidence counts. Pre-training never sets evidence apart:
+`--teach N` first trains the model N steps on such cases within the trained length. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -31,9 +32,14 @@ from ninefold.chat.tokenizer import Tokenizer
 from ninefold.core.layout import DocLayout
 from ninefold.core.seeds import rng_of
 from ninefold.core.store import Run
-from ninefold.core.types import IntArray
+from ninefold.core.types import IntArray, Sample
 from ninefold.data.corpus.skills import RELATIONS, THINGS, Skills, page
 from ninefold.data.samples import read_samples
+from ninefold.learn.batch import micro_batches
+from ninefold.learn.loss.sft import sft_loss
+from ninefold.learn.optim.adamw import AdamWConfig
+from ninefold.learn.optim.muon import MuonConfig
+from ninefold.learn.trainer import Trainer, TrainerConfig
 from ninefold.model.checkpoint import load_model
 from ninefold.model.k3 import K3
 
@@ -45,6 +51,11 @@ DISTANCES = (0, 1 / 8, 1 / 4, 1 / 2, 7 / 8, 3 / 2, 2, 3, 31 / 8)
 WITHOUT_NAMES = Skills(repeat=0, copy_words=0, recall=0, sums=0.5, additions=0.2, expressions=0)
 MOST = 0.02
 """Nats that the longer context may cost a token beyond the trained length [ours]."""
+KINDS = ("recall", "copy")
+LONGEST_TAUGHT = 7 / 8
+"""Of distances, in trained lengths."""
+TAUGHT_AT_ONCE = 24
+"""Cases of one step."""
 SHOWN, CUE = 8, 2
 """Items of a list to copy, and how many of them are given again."""
 FloatArray = NDArray[np.float64]
@@ -104,6 +115,23 @@ def case(tokenizer: Tokenizer, kind: str, distance: int, *names: object) -> tupl
     return np.concatenate(parts), starts[:: 1 if kind == "recall" else 2]
 
 
+def taught(model: K3, tokenizer: Tokenizer, trained: int, steps: int) -> K3:
+    """The model after so many steps on such cases within the trained length: pre-training never sets evidence apart."""
+    sizes = {"muon": MuonConfig(lr=0.01, weight_decay=0.0), "adamw": AdamWConfig(lr=0.003, weight_decay=0.0)}
+    trainer = Trainer(model, TrainerConfig(steps=steps, **sizes))
+
+    def sample(*names: object) -> Sample:
+        rng = rng_of("teach", *names)
+        ids, places = case(tokenizer, rng.choice(KINDS), rng.randint(0, int(LONGEST_TAUGHT * trained)), "teach", *names)
+        return Sample(ids=ids, mask=np.isin(np.arange(len(ids)), places))
+
+    for step in range(steps):
+        metrics = trainer.step(micro_batches([sample(step, n) for n in range(TAUGHT_AT_ONCE)], 4096), sft_loss)
+        if step % 20 == 0:
+            print(f"  step {step}/{steps}, loss {metrics['loss']:.2f}", file=sys.stderr, flush=True)
+    return model
+
+
 def heldout_windows(tokenizer: Tokenizer, folder: Path, length: int, most: int) -> dict[str, list[IntArray]]:
     """Windows of held-out text, and of worksheets that no training step has drawn."""
     documents = [s.ids for s in read_samples(folder / "documents.npz") if s.task.endswith("/heldout")]
@@ -112,7 +140,7 @@ def heldout_windows(tokenizer: Tokenizer, folder: Path, length: int, most: int) 
     return {"text": text[:most], "worksheets": sheets}
 
 
-def measured(folder: Path, most: int, samples: int) -> dict[str, Any]:
+def measured(folder: Path, most: int, samples: int, teach: int) -> dict[str, Any]:
     """Everything of one run."""
     stages = folder / "stages"
     recipe = stored_recipe(Run(path=folder))
@@ -123,7 +151,10 @@ def measured(folder: Path, most: int, samples: int) -> dict[str, Any]:
         print(f"{folder.name}: loss on {len(windows)} windows of {name}", file=sys.stderr, flush=True)
         buckets, long, short = by_position(model, windows, trained)
         found["loss"][name] = {"buckets": buckets, "windows": len(windows), "all before": long, "what fits": short}
-    for kind in ("recall", "copy"):
+    if teach:
+        print(f"{folder.name}: {teach} steps on evidence within the trained length", file=sys.stderr, flush=True)
+        model = taught(model, tokenizer, trained, teach)
+    for kind in KINDS:
         print(f"{folder.name}: {kind}, {samples} samples a distance", file=sys.stderr, flush=True)
         spans = [int(d * trained) for d in DISTANCES]
         found["accuracy"][kind] = [accuracy(model, (case(tokenizer, kind, d, n) for n in range(samples))) for d in spans]
@@ -158,9 +189,10 @@ def main() -> None:
     parser.add_argument("--run", type=Path, nargs="+", required=True)
     parser.add_argument("--windows", type=int, default=16)
     parser.add_argument("--samples", type=int, default=64)
+    parser.add_argument("--teach", type=int, default=0, help="steps on evidence at distances within the trained length")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    runs = [measured(folder, arguments.windows, arguments.samples) for folder in arguments.run]
+    runs = [measured(folder, arguments.windows, arguments.samples, arguments.teach) for folder in arguments.run]
     figures = show(runs)
     apart = {name: figures[f"{name}_beyond_minus_window"] for name in runs[0]["loss"]}
     held = {f"{name}: beyond the trained length at most {MOST} nats worse": value <= MOST for name, value in apart.items()}

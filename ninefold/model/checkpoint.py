@@ -50,7 +50,10 @@ def save_model(model: K3, folder: Path, *, packed: bool = False, shard_bytes: in
         size = sum(t.nbytes for tensors in shards for t in tensors.values())
         where = {tensor: name for name, tensors in zip(names, shards, strict=True) for tensor in tensors}
         write_json(folder / INDEX, {"metadata": {"total_size": size}, "weight_map": where})
-    write_json(folder / CONFIG, {**model.config.to_public(), "quantization_aware": model.quantized})
+    public = {**model.config.to_public(), "quantization_aware": model.quantized}
+    if model.rule not in (None, "floor"):
+        public["quantization_rule"] = model.rule
+    write_json(folder / CONFIG, public)
 
 
 def _cut(tensors: Iterator[tuple[str, Tensor]], shard_bytes: int) -> list[dict[str, Tensor]]:
@@ -82,7 +85,8 @@ def load_model(folder: Path) -> K3:
     state = _stacked(read_tensors(folder), config)
     check_tensors(state, model, folder)
     model.load_state_dict(state)
-    model.quantize(public.get("quantization_aware", "quantization_config" in public.get("text_config", public)))
+    quantized = public.get("quantization_aware", "quantization_config" in public.get("text_config", public))
+    model.quantize(quantized, public.get("quantization_rule", "floor"))
     return model
 
 
@@ -129,7 +133,7 @@ def _public(model: K3, packed: bool) -> Iterator[tuple[str, Tensor]]:
         for expert, matrix in enumerate(tensor):
             stem = f"{stacked['stem']}.{expert}.{stacked['matrix']}"
             if packed:
-                quantized = quantize(matrix, MXFP4)
+                quantized = quantize(matrix, MXFP4, model.rule or "floor")
                 yield f"{stem}.weight_packed", quantized.codes
                 yield f"{stem}.weight_scale", quantized.scales
             else:

@@ -23,6 +23,7 @@ from ninefold.model.moe import LatentMoE
 from ninefold.model.mtp import MTP
 from ninefold.model.norm import RMSNorm
 from ninefold.model.ops.kcp import Stretch
+from ninefold.model.quant.mx import Rule
 from ninefold.model.routing import Reduce, rebalance
 from ninefold.model.sight import Sight
 from ninefold.model.vision import Grid, MoonViT, Projector
@@ -183,12 +184,17 @@ class K3(nn.Module):
     @property
     def quantized(self) -> bool:
         """Whether routed experts compute in MXFP4 and MXFP8."""
-        return any(moe.quantized for moe in self.moe_layers().values())
+        return self.rule is not None
 
-    def quantize(self, on: bool = True) -> None:
-        """Quantisation-aware from now on: the same function in training, decoding and export."""
+    @property
+    def rule(self) -> Rule | None:
+        """How the scales of a quantised model are chosen."""
+        return next((moe.rule for moe in self.moe_layers().values()), None)
+
+    def quantize(self, on: bool = True, rule: Rule = "floor") -> None:
+        """Quantisation-aware from now on: the same function in training, decoding and export. Floor is OCP's rule."""
         for moe in self.moe_layers().values():
-            moe.quantized = on
+            moe.rule = rule if on else None
 
     def collect_routing(self, on: bool = True) -> None:
         """Count the routing of each forward that records gradients, for `balance`."""

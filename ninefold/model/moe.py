@@ -20,7 +20,7 @@ from ninefold.model.ops.layer import MoEWeights, moe_layer
 from ninefold.model.ops.moe import experts, route
 from ninefold.model.ops.product import product
 from ninefold.model.ops.situ import situ_glu
-from ninefold.model.quant.mx import MXFP4, MXFP8, fake_quant
+from ninefold.model.quant.mx import MXFP4, MXFP8, Rule, fake_quant
 from ninefold.model.routing import RoutingCounts, making_again
 
 
@@ -46,7 +46,8 @@ class FusedMoE:
     beta_gate: float
     beta_up: float
     eps: float
-    quantized: bool
+    rule: Rule | None
+    """Of the scales, where weights and inputs of the experts are quantised."""
     counts: RoutingCounts | None
     """Sees the routing of each forward."""
 
@@ -67,8 +68,8 @@ class FusedMoE:
         latent = self.w1_EFL.shape[2]
         shared = self.output.shape[1] - latent
         z_NL, gate, up = product(x_ND, self.input_ID).split((latent, shared, shared), -1)
-        if self.quantized:
-            z_NL = fake_quant(z_NL, MXFP8)
+        if self.rule is not None:
+            z_NL = fake_quant(z_NL, MXFP8, self.rule)
         bank = (self.w1_EFL, self.w3_EFL, self.w2_ELF)
         u_NL = experts(z_NL, index_Nk, weight_Nk.to(x_ND.dtype), *bank, self.beta_gate, self.beta_up)
         inner = situ_glu(gate, up, self.beta_gate, self.beta_up)
@@ -77,8 +78,8 @@ class FusedMoE:
 
     @cached_property
     def _kernel(self) -> MoEWeights | None:
-        """None for shapes that the kernel does not take, for SwiGLU, and without the norm."""
-        if self.norm_L is None or isinf(self.beta_gate):
+        """None for shapes that the kernel does not take, for SwiGLU, without the norm, and for other rules than floor."""
+        if self.norm_L is None or isinf(self.beta_gate) or self.rule not in (None, "floor"):
             return None
         weights = MoEWeights(
             bias_E=self.bias_E,
@@ -87,7 +88,7 @@ class FusedMoE:
             w2_EFL=self.w2_ELF.transpose(1, 2).contiguous(),
             norm_L=self.norm_L,
             top_k=self.top_k,
-            quantized=self.quantized,
+            quantized=self.rule is not None,
             beta_gate=self.beta_gate,
             beta_up=self.beta_up,
             eps=self.eps,
@@ -130,8 +131,8 @@ class LatentMoE(nn.Module):
         self.routed_expert_norm = RMSNorm(latent, config.rms_norm_eps) if config.latent_moe_use_norm else None
         self.routed_expert_up_proj = nn.Linear(latent, d, bias=False)
         self.by_quantile, self.sign_step = config.router_balance == "quantile", config.router_sign_step
-        self.quantized = False
-        """MXFP4 routed weights and MXFP8 inputs to them, straight-through (spec 03)."""
+        self.rule: Rule | None = None
+        """Of the scales of MXFP4 routed weights and MXFP8 inputs to them, straight-through (spec 03); None: not quantised."""
         self.counts: RoutingCounts | None = None
         """Collects the routing for the next bias; forwards that record no gradient, or are made again, do not count."""
 
@@ -142,7 +143,7 @@ class LatentMoE(nn.Module):
     def fused(self) -> FusedMoE:
         """The layer ready to compute; gradients flow back to the parameters."""
         bank = (self.experts.w1, self.experts.w3, self.experts.w2)
-        w1, w3, w2 = (fake_quant(w, MXFP4) for w in bank) if self.quantized else bank
+        w1, w3, w2 = bank if self.rule is None else (fake_quant(w, MXFP4, self.rule) for w in bank)
         shared = self.shared_experts.fused()
         return FusedMoE(
             router_ED=self.gate.weight,
@@ -157,7 +158,7 @@ class LatentMoE(nn.Module):
             beta_gate=shared.beta_gate,
             beta_up=shared.beta_up,
             eps=self.eps,
-            quantized=self.quantized,
+            rule=self.rule,
             counts=self.counts if torch.is_grad_enabled() and not making_again() else None,
         )
 

@@ -17,6 +17,7 @@ from ninefold.model.checkpoint import load_model, save_model
 from ninefold.model.config import K3Config
 from ninefold.model.k3 import K3
 from ninefold.model.presets import PRESETS, preset
+from ninefold.model.quant.mx import Rule
 from ninefold.model.weights import Weights, checksum
 from tests.model.test_k3 import draw_ids, spread
 from tests.model.test_vision import SMALL
@@ -45,6 +46,22 @@ def test_packed_experts_compute_the_same_and_repack_to_the_same_file(tmp_path: P
         assert torch.equal(*logits)
     save_model(again, tmp_path / "b", packed=True)
     assert (tmp_path / "a/model.safetensors").read_bytes() == (tmp_path / "b/model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("rule", ["ceil", "even", "rceil"])
+def test_other_rules_of_scaling_are_kept_with_the_model(rule: Rule, tmp_path: Path) -> None:
+    model, ids, layout = spread(K3(preset("tiny"))), draw_ids(50), DocLayout.of([20, 30])
+    outputs = {}
+    for name in ("floor", rule):
+        model.quantize(rule=name)
+        with torch.no_grad():
+            outputs[name] = model.logits(model(ids, layout).final_TD)
+    save_model(model, tmp_path, packed=True)
+    again = load_model(tmp_path)
+    assert again.rule == rule
+    with torch.no_grad():
+        assert torch.equal(again.logits(again(ids, layout).final_TD), outputs[rule])
+    assert not torch.equal(outputs["floor"], outputs[rule])
 
 
 def test_names_and_configuration_are_the_public_ones(tmp_path: Path) -> None:

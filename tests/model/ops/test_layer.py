@@ -99,7 +99,7 @@ def test_mla_steps(config: K3Config, amount: float) -> None:
 @pytest.mark.parametrize("tokens", [1, 70])
 def test_experts(config: K3Config, quantized: bool, tokens: int) -> None:
     layer = drawn(LatentMoE(config), 0.3)
-    layer.quantized = quantized
+    layer.rule = "floor" if quantized else None
     x_ND = normal(tokens, config.hidden_size)
     with torch.no_grad():
         fused = layer.fused()
