@@ -82,13 +82,13 @@ def smol() -> Recipe:
         ),
         budgets=BudgetConfig(
             tasks=64,
-            quantiles={"general": {"low": 0.90, "max": 0.97}, "agents": {"low": 0.85, "max": 0.92}},
+            quantiles={"general": {"low": 0.95, "max": 1.0}, "agents": {"low": 0.95, "max": 1.0}},
         ),
         rl=RlConfig(
             steps=16,
             prompts=6,
             samples=8,
-            step_sizes=StepSizes(muon=1e-3, adamw=3e-5),
+            step_sizes=StepSizes(muon=1e-3, adamw=1.5e-5),
             micro_tokens=1536,
             evaluate_every=8,
             dev_tasks=48,
