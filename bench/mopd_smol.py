@@ -24,7 +24,7 @@ from ninefold.app.configuration import stored_recipe
 from ninefold.core.events import Emit
 from ninefold.core.seeds import seed_of
 from ninefold.core.store import Run, is_complete, read_json, write_json
-from ninefold.core.types import Cell
+from ninefold.core.types import DOMAINS, Cell
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
@@ -105,10 +105,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--tasks", type=int, default=96, help="held-out tasks a cell")
+    parser.add_argument("--domains", nargs="*", choices=DOMAINS, help="of the cells that are distilled; all if none is named")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     run = Run.open(arguments.run)
-    kit = Kit(recipe=stored_recipe(run), run=run)
+    recipe = stored_recipe(run)
+    families = {d: chosen for d, chosen in recipe.families.items() if not arguments.domains or d in arguments.domains}
+    kit = Kit(recipe=recipe.model_copy(update={"families": families}), run=run)
     results = {form: distilled(kit, form) for form in FORMS}
     names = ("sft", "experts", *FORMS)
     within = {name: np.array([played(kit, name, cell, arguments.tasks) for cell in kit.cells]) for name in names}
