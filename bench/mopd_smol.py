@@ -24,7 +24,7 @@ from ninefold.app.configuration import stored_recipe
 from ninefold.core.events import Emit
 from ninefold.core.seeds import seed_of
 from ninefold.core.store import Run, is_complete, read_json, write_json
-from ninefold.core.types import DOMAINS, Cell
+from ninefold.core.types import EFFORTS, Cell
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.parallel import World
 from ninefold.learn.trainer import Trainer
@@ -105,13 +105,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--tasks", type=int, default=96, help="held-out tasks a cell")
-    parser.add_argument("--domains", nargs="*", choices=DOMAINS, help="of the cells that are distilled; all if none is named")
+    parser.add_argument("--efforts", nargs="*", choices=EFFORTS, help="whose experts are distilled; all if none is named")
+    parser.add_argument("--steps", type=int, default=0, help="of MOPD; the run's own number if 0")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     run = Run.open(arguments.run)
     recipe = stored_recipe(run)
-    families = {d: chosen for d, chosen in recipe.families.items() if not arguments.domains or d in arguments.domains}
-    kit = Kit(recipe=recipe.model_copy(update={"families": families}), run=run)
+    changes: dict[str, Any] = {"efforts": tuple(arguments.efforts)} if arguments.efforts else {}
+    if arguments.steps:
+        changes["mopd"] = recipe.mopd.model_copy(update={"steps": arguments.steps})
+    kit = Kit(recipe=recipe.model_copy(update=changes), run=run)
     results = {form: distilled(kit, form) for form in FORMS}
     names = ("sft", "experts", *FORMS)
     within = {name: np.array([played(kit, name, cell, arguments.tasks) for cell in kit.cells]) for name in names}

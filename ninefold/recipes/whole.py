@@ -97,7 +97,7 @@ def smol() -> Recipe:
             save_every=4,
         ),
         pool=PoolConfig(rollouts=48, step_sizes=StepSizes(muon=1e-3, adamw=5e-5), save_every=20),
-        mopd=MopdConfig(steps=8, rollouts=32, step_sizes=StepSizes(muon=1e-3, adamw=3e-5), micro_tokens=1536, save_every=4),
+        mopd=MopdConfig(steps=8, rollouts=24, step_sizes=StepSizes(muon=1e-3, adamw=3e-5), micro_tokens=1536, save_every=4),
         evaluate=EvaluateConfig(tasks=128),
     )
 
