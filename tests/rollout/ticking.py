@@ -8,7 +8,7 @@ import numpy as np
 
 from ninefold.agent.env import families
 from ninefold.core.protocols import Completion, Request, WeightHandle
-from ninefold.core.types import Effort, IntArray, Result, Task
+from ninefold.core.types import Effort, FinishReason, IntArray, Result, Task
 
 FAMILIES = {name: families()[name] for name in ("arithmetic", "assistant")}
 
@@ -32,10 +32,11 @@ class TickingEngine:
         self.released: list[str] = []
         self._respond = respond
         self._flying: dict[str, tuple[Request, IntArray, int]] = {}
+        self._cancelled: list[Completion] = []
 
     @property
     def in_flight(self) -> int:
-        return len(self._flying)
+        return len(self._flying) + len(self._cancelled)
 
     def submit(self, requests: Sequence[Request]) -> None:
         for request in requests:
@@ -44,7 +45,7 @@ class TickingEngine:
         self.most = max(self.most, self.in_flight)
 
     def poll(self) -> list[Completion]:
-        done: list[Completion] = []
+        done, self._cancelled = self._cancelled, []
         while self._flying and not done:
             self._flying = {id: (request, ids, n + 1) for id, (request, ids, n) in self._flying.items()}
             done = [self._complete(*item) for item in self._flying.values() if item[2] >= min(len(item[1]), item[0].max_new)]
@@ -53,12 +54,13 @@ class TickingEngine:
         return done
 
     def pause(self) -> list[Completion]:
-        paused = [self._complete(request, ids, n, paused=True) for request, ids, n in self._flying.values()]
+        paused = [self._complete(*item, cut="paused") for item in self._flying.values()]
         self._flying = {}
         return paused
 
     def cancel(self, requests: Iterable[str]) -> None:
-        raise NotImplementedError("a rollout cancels nothing")
+        mine = [id for id in requests if id in self._flying]
+        self._cancelled += [self._complete(*self._flying.pop(id), cut="cancelled") for id in mine]
 
     def release(self, session: str) -> None:
         self.released.append(session)
@@ -67,8 +69,8 @@ class TickingEngine:
         assert not self._flying
         self.policy_version = version
 
-    def _complete(self, request: Request, ids: IntArray, n: int, *, paused: bool = False) -> Completion:
-        finish = "paused" if paused else "stop" if n >= len(ids) else "length"
+    def _complete(self, request: Request, ids: IntArray, n: int, *, cut: FinishReason | None = None) -> Completion:
+        finish = cut or ("stop" if n >= len(ids) else "length")
         positions = np.arange(len(request.ids), len(request.ids) + n)
         logprobs = -((ids[:n] * 31 + positions * 17) % 97 / 97).astype(np.float32)
         return Completion(request=request.id, ids=ids[:n], logprobs=logprobs, policy_version=self.policy_version, finish=finish)

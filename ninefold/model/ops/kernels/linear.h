@@ -61,6 +61,20 @@ INLINE float dot(long N, const float *x, const float *y) {
 
 INLINE float inverse_rms(long N, const float *x, float eps) { return 1.0f / sqrtf(dot(N, x, x) / N + eps); }
 
+// Backward of y = x r weight with r = 1 / rms(x), for one row; adds to d_weight.
+INLINE void norm_backward(long N, const float *x, const float *weight, const float *d_y, float eps, float *d_x,
+                          float *d_weight) {
+    float r = inverse_rms(N, x, eps), scaled[N];
+#pragma omp simd
+    for (long i = 0; i < N; i++) {
+        scaled[i] = d_y[i] * weight[i];
+        d_weight[i] += d_y[i] * x[i] * r;
+    }
+    float radial = dot(N, scaled, x) * r * r / N;
+#pragma omp simd
+    for (long i = 0; i < N; i++) d_x[i] = r * (scaled[i] - radial * x[i]);
+}
+
 // Turns logits [N] into a softmax whose division is left to the caller: the sum that was not divided by.
 INLINE float exponentials(long N, float *x) {
     float peak = x[0], mass = 0.0f;

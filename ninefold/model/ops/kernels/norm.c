@@ -13,17 +13,7 @@ INLINE void forward(const float *x, const float *weight, float *y, long N, long 
 // Adds to d_weight, which holds zeros on entry.
 INLINE void backward(const float *x, const float *weight, const float *d_y, float *d_x, float *d_weight, long N, long C,
                      float eps) {
-    for (long n = 0; n < N; n++, x += C, d_y += C, d_x += C) {
-        float r = inverse_rms(C, x, eps), scaled[C];
-#pragma omp simd
-        for (long i = 0; i < C; i++) {
-            scaled[i] = d_y[i] * weight[i];
-            d_weight[i] += d_y[i] * x[i] * r;
-        }
-        float radial = dot(C, scaled, x) * r * r / C;
-#pragma omp simd
-        for (long i = 0; i < C; i++) d_x[i] = r * (scaled[i] - radial * x[i]);
-    }
+    for (long n = 0; n < N; n++, x += C, d_y += C, d_x += C) norm_backward(C, x, weight, d_y, eps, d_x, d_weight);
 }
 
 #define BY_WIDTH(function, ...)                                                                                              \

@@ -55,18 +55,9 @@ void read_backward(const float *const *values, const float *key, const float *no
                    float *d_key, float *d_norm, long T, long N, long D, float eps) {
     for (long t = 0; t < T; t++) {
         float p[N], along[N], r[N], dp[N], h[D], dh[D], mean = 0.0f;
-        const float *dy = d_y + t * D;
         weigh(values, key, t, N, D, eps, p, along, r);
         blend(values, p, t, N, D, h);
-        float scale = inverse_rms(D, h, eps);
-#pragma omp simd
-        for (long i = 0; i < D; i++) {
-            dh[i] = dy[i] * norm[i];
-            d_norm[i] += dy[i] * h[i] * scale;
-        }
-        float outward = dot(D, dh, h) * scale * scale / D;
-#pragma omp simd
-        for (long i = 0; i < D; i++) dh[i] = scale * (dh[i] - outward * h[i]);
+        norm_backward(D, h, norm, d_y + t * D, eps, dh, d_norm);
         for (long n = 0; n < N; n++) {
             dp[n] = dot(D, dh, values[n] + t * D);
             mean += p[n] * dp[n];
