@@ -29,7 +29,7 @@ def nano() -> Recipe:
 
 
 def wide() -> Recipe:
-    """All families, pictures among them, and twice the demonstrations: about three quarters of an hour."""
+    """All families, pictures among them, and twice the demonstrations."""
     return Recipe(
         name="wide",
         preset="nano-vision",
