@@ -49,7 +49,9 @@ def _drawn(text: str) -> Picture:
         if not all(isinstance(side, int) and 1 <= side <= LARGEST for side in (width, height)):
             raise UserError(f"a picture is 1 to {LARGEST} pixels wide and high, not {width}×{height}")
         return Picture.of(pixels_of(_KINDS[kind](scene, width, height)))
-    except (KeyError, TypeError, ValueError, ArithmeticError, AssertionError) as error:
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise UserError(f"a picture of kind {kind!r} cannot be drawn: {type(error).__name__} {error}") from None
 
 

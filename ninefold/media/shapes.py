@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw
 
+from ninefold.core.errors import UserError
 from ninefold.core.picture import Pixels
 
 COLOURS: dict[str, tuple[int, int, int]] = {
@@ -33,7 +34,7 @@ def pixels_of(image: Image.Image) -> Pixels:
 
 
 def draw_shape(image: Image.Image, shape: str, colour: str, x: int, y: int, size: int) -> None:
-    """A shape inside the square of side `size` whose upper left pixel is (x, y)."""
+    """A shape inside the square of side `size` whose upper left pixel is (x, y). Raises UserError for an unknown shape."""
     pen, fill, end = ImageDraw.Draw(image), COLOURS[colour], size - 1
     if shape == "circle":
         pen.ellipse((x, y, x + end, y + end), fill)
@@ -41,11 +42,12 @@ def draw_shape(image: Image.Image, shape: str, colour: str, x: int, y: int, size
         pen.rectangle((x, y, x + end, y + end), fill)
     elif shape == "triangle":
         pen.polygon([(x, y + end), (x + end, y + end), (x + end / 2, y)], fill)
-    else:
-        assert shape == "cross", f"no shape {shape!r}"
+    elif shape == "cross":
         arm = size // 3
         pen.rectangle((x + arm, y, x + end - arm, y + end), fill)
         pen.rectangle((x, y + arm, x + end, y + end - arm), fill)
+    else:
+        raise UserError(f"no shape {shape!r}; there are {', '.join(SHAPES)}")
 
 
 def draw_bars(image: Image.Image, bars: Sequence[tuple[str, int]], most: int) -> None:

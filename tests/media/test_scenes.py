@@ -166,3 +166,24 @@ def test_messages_give_up_their_pictures() -> None:
 def test_a_picture_is_never_fetched_or_guessed(url: object) -> None:
     with pytest.raises(UserError, match="message 0"):
         take_pictures([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}])
+
+
+@pytest.mark.parametrize(
+    ("scene", "message"),
+    [
+        ({"kind": "x"}, "no kind of picture 'x'"),
+        ({"kind": "svg", "width": 8, "height": 8, "source": "<svg><g/></svg>"}, "<g> is not among"),
+        (
+            {
+                "kind": "shapes",
+                "width": 8,
+                "height": 8,
+                "items": [{"shape": "blob", "colour": "red", "x": 0, "y": 0, "size": 4}],
+            },
+            "no shape 'blob'",
+        ),
+    ],
+)
+def test_a_fault_is_named_once(scene: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}"):
+        draw(scene)
