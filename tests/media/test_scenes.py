@@ -14,7 +14,7 @@ from ninefold.core.errors import UserError
 from ninefold.core.picture import Picture
 from ninefold.media.glyphs import GLYPHS, text_width
 from ninefold.media.parts import picture_part, take_pictures
-from ninefold.media.png import PictureStore, from_png, to_png
+from ninefold.media.png import from_png, to_png
 from ninefold.media.scene import draw
 from ninefold.media.shapes import COLOURS, SHAPES
 from ninefold.media.view import blank, crop, normalised, zoom
@@ -133,19 +133,6 @@ def test_hash_tells_shapes_apart() -> None:
     assert Picture.of(np.zeros((2, 3, 3), np.uint8)).hash != Picture.of(np.zeros((3, 2, 3), np.uint8)).hash
 
 
-def test_a_store_keeps_one_file_a_picture(tmp_path) -> None:
-    store, picture = PictureStore(tmp_path), Picture.of(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
-    assert store.put(picture) == store.put(picture) == picture.hash
-    assert picture.hash in store
-    assert (store.get(picture.hash).pixels_HWC == picture.pixels_HWC).all()
-    assert len(list(tmp_path.iterdir())) == 1
-    with pytest.raises(UserError, match="no picture"):
-        store.get("0" * 32)
-    (tmp_path / f"{'1' * 32}.png").write_bytes(to_png(picture))
-    with pytest.raises(UserError, match="another picture"):
-        store.get("1" * 32)
-
-
 @pytest.mark.parametrize("box", [(0, 0, 5, 4), (2, 0, 2, 4), (-1, 0, 4, 4), (0, 3, 4, 2)])
 def test_a_box_lies_within_its_picture(box: tuple[int, int, int, int]) -> None:
     with pytest.raises(UserError, match="box"):
@@ -187,3 +174,9 @@ def test_a_picture_is_never_fetched_or_guessed(url: object) -> None:
 def test_a_fault_is_named_once(scene: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=f"^{message}"):
         draw(scene)
+
+
+def test_too_large_a_file_is_told_so() -> None:
+    wide = Picture.of(np.zeros((1, 3585, 3), np.uint8))
+    with pytest.raises(UserError, match=r"^a picture has at most 3584"):
+        from_png(to_png(wide))
