@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -24,6 +23,7 @@ from ninefold.model.k3 import K3, FusedK3, Hidden, sight_of, without_placeholder
 from ninefold.model.kda import FusedKDA, KDAState
 from ninefold.model.layer import FusedLayer
 from ninefold.model.mla import FusedMLA
+from ninefold.model.ops.product import product
 from ninefold.model.sight import Gallery
 
 Rows = NDArray[np.int64]
@@ -210,7 +210,7 @@ class Decoder:
     @torch.no_grad()
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """[N, V]"""
-        return without_placeholder(F.linear(hidden_ND, self._model.head_VD), self.config)
+        return without_placeholder(product(hidden_ND, self._model.head_VD), self.config)
 
 
 def step_mask(places: NDArray[np.int64]) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,7 @@ from ninefold.core.store import write_atomic
 from ninefold.model.k3 import K3
 from ninefold.model.mla import FusedMLA, KeyValue
 from ninefold.model.mtp import MTP, FusedMTP
+from ninefold.model.ops.product import product
 
 Features = tuple[Tensor, Tensor, Tensor]
 """[N, D] each, as `k3.Hidden` has them."""
@@ -35,7 +36,7 @@ class FusedDraft:
 
     def fuse(self, features: Features) -> Tensor:
         """[N, D] what the layer reads in place of the target's hidden state."""
-        return F.linear(torch.cat(features, -1), self.fusion)
+        return product(torch.cat(features, -1), self.fusion)
 
     def embed(self, ids_N: Tensor) -> Tensor:
         """[N, D]"""
@@ -43,7 +44,7 @@ class FusedDraft:
 
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """[N, V]"""
-        return F.linear(hidden_ND, self.head_VD)
+        return product(hidden_ND, self.head_VD)
 
     def unroll(self, features: Features, ids_T: Tensor, layout: DocLayout, steps: int) -> list[Tensor]:
         """`Draft.unroll`"""

@@ -23,6 +23,7 @@ from ninefold.model.moe import LatentMoE
 from ninefold.model.mtp import MTP
 from ninefold.model.norm import RMSNorm
 from ninefold.model.ops.kcp import Stretch
+from ninefold.model.ops.product import product
 from ninefold.model.quant.mx import Rule
 from ninefold.model.routing import Reduce, rebalance
 from ninefold.model.sight import Sight
@@ -169,7 +170,7 @@ class K3(nn.Module):
 
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """[N, V]; a picture's placeholder is never an output, so that every one in a row stands for a picture. [ours]"""
-        return without_placeholder(self.lm_head(hidden_ND), self.config)
+        return without_placeholder(product(hidden_ND, self.lm_head.weight), self.config)
 
     def mtp_hidden(self, hidden: Hidden, ids_T: Tensor, layout: DocLayout) -> Tensor:
         """[T, D] for the head: row t has also read token t + 1 and predicts t + 2; a document's last row means nothing."""

@@ -30,6 +30,7 @@ from ninefold.model.k3 import Hidden
 from ninefold.model.mla import pad, unpad
 from ninefold.model.norm import RMSNorm, rms_norm
 from ninefold.model.ops.gqa import LlamaWeights, entry, gqa_step, keys_values, llama_step, mixed, split, swiglu
+from ninefold.model.ops.product import product
 from ninefold.model.ops.rope import Turn, rotate, rotations
 
 FAMILIES = ("llama", "qwen2")
@@ -89,9 +90,10 @@ class LlamaConfig(Config):
             raise UserError(f"{CONFIG}: {faults(error)}") from None
 
 
-def product(x_ND: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`F.linear` in the weight's dtype, back in that of `x_ND`."""
-    return F.linear(x_ND.to(weight.dtype), weight, bias).to(x_ND.dtype)
+def project(x_ND: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x Wᵀ + b in the weight's dtype, back in that of `x_ND`."""
+    y = product(x_ND.to(weight.dtype), weight)
+    return (y if bias is None else y + bias).to(x_ND.dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,13 +115,11 @@ class FusedBlock:
         return replace(self, bias=bias, **matrices)
 
     def rows(self) -> tuple[Tensor | None, ...]:
-        """What `LlamaWeights` holds of a layer."""
-        products = (self.qkv, self.output, self.gate_up, self.down)
-        qkv, output, gate_up, down = (weight.T.contiguous() for weight in products)
-        return self.attention_norm_D, qkv, self.bias, output, self.mlp_norm_D, gate_up, down
+        """In the order of `LlamaWeights`."""
+        return self.attention_norm_D, self.qkv, self.bias, self.output, self.mlp_norm_D, self.gate_up, self.down
 
     def mlp(self, x_ND: Tensor) -> Tensor:
-        return product(swiglu(product(x_ND, self.gate_up)), self.down)
+        return project(swiglu(project(x_ND, self.gate_up)), self.down)
 
 
 class Attention(nn.Module):
@@ -204,10 +204,10 @@ class Llama(nn.Module):
         x_TD = self.model.embed_tokens(ids_T)
         outputs: list[Tensor] = []
         for block in self.blocks():
-            qkv_TX = product(normed(x_TD, block.attention_norm_D, config), block.qkv, block.bias)
+            qkv_TX = project(normed(x_TD, block.attention_norm_D, config), block.qkv, block.bias)
             q_THQ, k_TGQ, v_TGQ = split(qkv_TX, config.num_attention_heads, config.num_key_value_heads)
             q, k, v = (pad(part, layout) for part in (rotate(q_THQ, turn), rotate(k_TGQ, turn), v_TGQ))
-            x_TD = x_TD + product(unpad(mixed(q, k, v, None), layout).flatten(1), block.output)
+            x_TD = x_TD + project(unpad(mixed(q, k, v, None), layout).flatten(1), block.output)
             x_TD = x_TD + block.mlp(normed(x_TD, block.mlp_norm_D, config))
             outputs.append(x_TD)
         final_TD = normed(x_TD, self.model.norm.weight, config)
@@ -215,7 +215,7 @@ class Llama(nn.Module):
 
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """[N, V]"""
-        return product(hidden_ND, self.head())
+        return project(hidden_ND, self.head())
 
 
 def normed(x_ND: Tensor, weight_D: Tensor, config: LlamaConfig) -> Tensor:
@@ -318,7 +318,7 @@ class LlamaDecoder:
     @torch.no_grad()
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """[N, V]"""
-        return product(hidden_ND, self._head_VD)
+        return project(hidden_ND, self._head_VD)
 
     def _turn(self, place_N: Tensor) -> Turn:
         """Angles of these places, from a table that grows as rows do."""
@@ -334,8 +334,8 @@ class LlamaDecoder:
         x_ND = F.embedding(ids_N, self._embedding_VD)
         outputs: list[Tensor] = []
         for n, block in enumerate(self._blocks):
-            qkv_NX = product(normed(x_ND, block.attention_norm_D, config), block.qkv, block.bias)
-            x_ND = x_ND + product(attend(n, qkv_NX, turn), block.output)
+            qkv_NX = project(normed(x_ND, block.attention_norm_D, config), block.qkv, block.bias)
+            x_ND = x_ND + project(attend(n, qkv_NX, turn), block.output)
             x_ND = x_ND + block.mlp(normed(x_ND, block.mlp_norm_D, config))
             outputs.append(x_ND)
         final_ND = normed(x_ND, self._norm_D, config)

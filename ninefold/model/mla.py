@@ -175,8 +175,8 @@ class FusedMLA:
         """Keys [..., H, Q] and values [..., H, V] of cache entries [..., C]."""
         heads = len(self.key_up_HNL)
         latent, shared = entry_XC.split((entry_XC.shape[-1] - self.rope, self.rope), -1)
-        k_nope = F.linear(latent, self.key_up_HNL.flatten(0, 1)).unflatten(-1, (heads, -1))
-        v = F.linear(latent, self.value_up_HVL.flatten(0, 1)).unflatten(-1, (heads, -1))
+        k_nope = product(latent, self.key_up_HNL.flatten(0, 1)).unflatten(-1, (heads, -1))
+        v = product(latent, self.value_up_HVL.flatten(0, 1)).unflatten(-1, (heads, -1))
         return torch.cat([k_nope, shared.unsqueeze(-2).expand(*k_nope.shape[:-1], -1)], -1), v
 
     def _output(self, o_NHV: Tensor, gate: Tensor | None) -> Tensor:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ninefold.core.layout import DocLayout
@@ -14,6 +13,7 @@ from ninefold.model.config import K3Config
 from ninefold.model.mla import MLA, FusedMLA
 from ninefold.model.moe import FusedMoE, LatentMoE
 from ninefold.model.norm import RMSNorm, rms_norm
+from ninefold.model.ops.product import product
 
 A = TypeVar("A", FusedMLA, MLA)
 
@@ -36,7 +36,7 @@ class FusedMTP(Generic[A]):
     def enter(self, embedded_ND: Tensor, hidden_ND: Tensor) -> Tensor:
         """W_eh [RMSNorm(emb(t+1)); RMSNorm(h_t)]"""
         parts = (rms_norm(embedded_ND, self.embedding_norm_D, self.eps), rms_norm(hidden_ND, self.hidden_norm_D, self.eps))
-        return F.linear(torch.cat(parts, -1), self.join)
+        return product(torch.cat(parts, -1), self.join)
 
     def attention_input(self, x_ND: Tensor) -> Tensor:
         return rms_norm(x_ND, self.attention_norm_D, self.eps)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ninefold.core.config import Config
 from ninefold.core.errors import UserError
 from ninefold.model.norm import RMSNorm
+from ninefold.model.ops.product import product
 
 Grid = tuple[int, int, int]
 """Frames, rows, columns, in patches."""
@@ -114,7 +115,7 @@ class VisionMLP(nn.Module):
         self.fc1 = nn.Linear(config.vt_intermediate_size, config.vt_hidden_size, bias=False)
 
     def forward(self, x_PD: Tensor) -> Tensor:
-        return self.fc1(F.gelu(self.fc0(x_PD), approximate="tanh"))
+        return product(F.gelu(product(x_PD, self.fc0.weight), approximate="tanh"), self.fc1.weight)
 
 
 class VisionBlock(nn.Module):
@@ -130,11 +131,11 @@ class VisionBlock(nn.Module):
         self.mlp = VisionMLP(config)
 
     def forward(self, x_PD: Tensor, sizes: Sequence[int], angles: Tensor) -> Tensor:
-        q_PHQ, k_PHQ, v_PHQ = self.wqkv(self.norm0(x_PD)).unflatten(-1, (3, self.heads, -1)).unbind(1)
+        q_PHQ, k_PHQ, v_PHQ = product(self.norm0(x_PD), self.wqkv.weight).unflatten(-1, (3, self.heads, -1)).unbind(1)
         turned = (rotate(q_PHQ, angles), rotate(k_PHQ, angles), v_PHQ)
         clips = zip(*(part.transpose(0, 1).split(list(sizes), 1) for part in turned), strict=True)
         mixed_PHQ = torch.cat([F.scaled_dot_product_attention(*clip) for clip in clips], 1).transpose(0, 1)
-        x_PD = x_PD + self.wo(mixed_PHQ.flatten(1))
+        x_PD = x_PD + product(mixed_PHQ.flatten(1), self.wo.weight)
         return x_PD + self.mlp(self.norm1(x_PD))
 
 
@@ -147,7 +148,7 @@ class PatchEmbed(nn.Module):
 
     def forward(self, pixels_PCSS: Tensor, grids: Sequence[Grid]) -> Tensor:
         """[P, D]"""
-        embedded_PD = F.linear(pixels_PCSS.flatten(1), self.proj.weight.flatten(1))
+        embedded_PD = product(pixels_PCSS.flatten(1), self.proj.weight.flatten(1))
         return embedded_PD + torch.cat([self.pos_emb(grid) for grid in grids])
 
 

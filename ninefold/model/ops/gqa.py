@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ninefold.model.ops import native
-from ninefold.model.ops.layer import WIDE
+from ninefold.model.ops.product import panels
 from ninefold.model.ops.rope import Turn, rotate
 
 
@@ -76,20 +76,26 @@ class LlamaWeights:
     """All layers' weights, laid out for the kernel."""
 
     layers: tuple[tuple[Tensor | None, ...], ...]
-    """Of each layer: norm, [D, X] to queries, keys and values, their bias, [H·Q, D], norm, [D, 2·F], [F, D]."""
+    """Of each layer: norm, [X, D] to queries, keys and values, their bias, [D, H·Q], norm, [2·F, D], [D, F]; matrices as
+    `panels`."""
     table: Tensor
     """Their addresses."""
     heads: int
     shared: int
+    inner: int
+    """F"""
     eps: float
 
     @staticmethod
     def of(layers: Sequence[tuple[Tensor | None, ...]], heads: int, shared: int, eps: float) -> LlamaWeights | None:
-        """None where the kernel does not take them."""
-        tensors = [tensor for layer in layers for tensor in layer if tensor is not None]
-        fits = native.usable(*tensors) and all(tensor.shape[-1] % WIDE == 0 for tensor in tensors)
-        table = torch.tensor([[0 if t is None else t.data_ptr() for t in layer] for layer in layers])
-        return LlamaWeights(layers=tuple(layers), table=table, heads=heads, shared=shared, eps=eps) if fits else None
+        """None where the kernel does not take them; matrices as [outputs, inputs]."""
+        if not native.usable(*(tensor for layer in layers for tensor in layer if tensor is not None)):
+            return None
+        packed = tuple(tuple(panels(t) if t is not None and t.dim() == 2 else t for t in layer) for layer in layers)
+        table = torch.tensor([[0 if t is None else t.data_ptr() for t in layer] for layer in packed])
+        down = layers[0][6]
+        assert down is not None
+        return LlamaWeights(layers=packed, table=table, heads=heads, shared=shared, inner=down.shape[1], eps=eps)
 
 
 def llama_step(
@@ -102,17 +108,14 @@ def llama_step(
     w, (B, D) = weights, x_BD.shape
     S, C = caches[0].shape[1:]
     width = C // (2 * w.shared)
-    down = w.layers[0][6]
-    assert down is not None
-    inner = len(down)
     assert all(cache.is_contiguous() and len(cache) >= B and cache.shape[1:] == (S, C) for cache in caches)
     assert turn[0].shape == turn[1].shape == (B, width // 2)
     assert place_B.shape == (B,)
     assert int(place_B.max()) < S
     first_BD, middle_BD, last_BD = x_BD.new_empty(B, D), x_BD.new_empty(B, D), x_BD.clone()
-    wide = max((w.heads + 2 * w.shared) * width, 2 * inner)
-    scratch = x_BD.new_empty(B * (D + wide + max(w.heads * width, inner)) + S)
-    shape = (len(w.layers), B, S, w.heads, w.shared, width, D, inner)
+    wide = max((w.heads + 2 * w.shared) * width, 2 * w.inner)
+    scratch = x_BD.new_empty(B * (D + wide + max(w.heads * width, w.inner)) + S)
+    shape = (len(w.layers), B, S, w.heads, w.shared, width, D, w.inner)
     addresses = native.pointers(caches)
     native.call("llama_step", last_BD, first_BD, middle_BD, w.table, addresses, *turn, place_B, scratch, *shape, w.eps)
     return first_BD, middle_BD, last_BD

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
+from ninefold.model.ops.product import product
 from ninefold.model.ops.situ import situ_glu, weighted_situ_glu
 
 DENSE_TOKENS = 512
@@ -46,10 +46,10 @@ def experts_dense(
     """`experts` as one product over all experts, with weight 0 where a token is not routed."""
     E, F, _ = w1_EFL.shape
     weight_TE = weight_Tk.new_zeros(len(z_TL), E).scatter(1, index_Tk, weight_Tk)
-    gate_TEF = linear(z_TL, w1_EFL.flatten(0, 1)).unflatten(-1, (E, F))
-    up_TEF = linear(z_TL, w3_EFL.flatten(0, 1)).unflatten(-1, (E, F))
+    gate_TEF = product(z_TL, w1_EFL.flatten(0, 1)).unflatten(-1, (E, F))
+    up_TEF = product(z_TL, w3_EFL.flatten(0, 1)).unflatten(-1, (E, F))
     hidden_TEF = weighted_situ_glu(gate_TEF, up_TEF, weight_TE, *betas)
-    return hidden_TEF.flatten(1) @ w2_ELF.transpose(1, 2).flatten(0, 1)
+    return product(hidden_TEF.flatten(1), w2_ELF.transpose(0, 1).flatten(1))
 
 
 def experts_sorted(
@@ -61,7 +61,7 @@ def experts_sorted(
     token_R = order_R.div(index_Tk.shape[1], rounding_mode="floor")
     counts = torch.bincount(expert_R, minlength=len(w1_EFL)).tolist()
     outputs = [
-        linear(situ_glu(linear(z, w1_EFL[e]), linear(z, w3_EFL[e]), *betas), w2_ELF[e])
+        product(situ_glu(product(z, w1_EFL[e]), product(z, w3_EFL[e]), *betas), w2_ELF[e])
         for e, z in enumerate(z_TL.index_select(0, token_R).split(counts))
         if len(z)
     ]

@@ -2,18 +2,75 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ninefold.model.ops import native
 
 ROWS = 4
 """Below so many rows BLAS sums in another order."""
+PANEL = 64
+"""Outputs that lie together in `kernels/product.h`."""
 
 
 def product(x_NI: Tensor, weight_OI: Tensor) -> Tensor:
-    """[N, O] x Wᵀ, where a row's result does not depend on how few rows come with it.
+    """[…, O] x Wᵀ of […, I], where a row's result does not depend on how few rows come with it.
 
     A quantised model rounds its experts' inputs: a token must round alike in a batch, alone, and in the trainer.
     """
+    if _blas_is_narrow() and native.usable(x_NI, weight_OI):
+        if x_NI.dim() == 2:
+            return KernelProduct.apply(x_NI, weight_OI)
+        return KernelProduct.apply(x_NI.reshape(-1, x_NI.shape[-1]), weight_OI).reshape(*x_NI.shape[:-1], len(weight_OI))
     if len(x_NI) >= ROWS:
         return F.linear(x_NI, weight_OI)
     return F.linear(F.pad(x_NI, (0, 0, 0, ROWS - len(x_NI))), weight_OI)[: len(x_NI)]
+
+
+class KernelProduct(torch.autograd.Function):
+    """`product` by our kernel, forward and backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x_NI: Tensor, weight_OI: Tensor) -> Tensor:
+        ctx.save_for_backward(x_NI, weight_OI)
+        return multiply(x_NI, weight_OI.T)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (d_y_NO,), (x_NI, weight_OI) = grads, ctx.saved_tensors
+        d_x_NI = multiply(d_y_NO, weight_OI) if ctx.needs_input_grad[0] else None
+        return d_x_NI, multiply(d_y_NO.T, x_NI) if ctx.needs_input_grad[1] else None
+
+
+def multiply(a_MK: Tensor, b_KN: Tensor) -> Tensor:
+    """[M, N] by the kernel; both factors may be transposed or parts of others."""
+    (M, K), N = a_MK.shape, b_KN.shape[1]
+    assert len(b_KN) == K
+    c_MN = a_MK.new_empty(M, N)
+    # Plain addresses: the kernel goes by the strides.
+    native.call("product", a_MK.data_ptr(), b_KN.data_ptr(), c_MN, M, N, K, *a_MK.stride(), *b_KN.stride())
+    return c_MN
+
+
+def panels(weight_OI: Tensor) -> Tensor:
+    """[⌈O / PANEL⌉, I, PANEL] of Wᵀ, zeros behind the last output: as kernels read a weight that many steps use."""
+    padded_OI = F.pad(weight_OI, (0, 0, 0, -len(weight_OI) % PANEL))
+    return padded_OI.unflatten(0, (-1, PANEL)).transpose(1, 2).contiguous()
+
+
+@cache
+def _blas_is_narrow() -> bool:
+    """Whether this is an AMD processor whose vectors are wider than those that MKL uses on it."""
+    if not torch.backends.mkl.is_available() or torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return False
+    try:
+        return "AuthenticAMD" in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False

@@ -1,12 +1,10 @@
 // One token of each row through all layers of a Llama-family model; the PyTorch form is LlamaDecoder.step_torch.
 
-#include "linear.h"
-
-#define PANEL (4 * WIDE) // columns of a weight that stay in the nearest cache while all rows pass
+#include "product.h"
 
 typedef struct {
     const float *attention_norm_D;
-    const float *qkv_DX; // queries, keys, values
+    const float *qkv_DX; // queries, keys, values; in panels, like the other matrices
     const float *bias_X; // or null
     const float *output_XD;
     const float *mlp_norm_D;
@@ -19,25 +17,12 @@ typedef struct {
     float eps;
 } shape_t;
 
-// y [B, width] (+)= x [B, depth] w [depth, width]: panel by panel, so that each weight is read once.
-INLINE void product(long B, long depth, long width, const float *x, const float *w, float *y, int add) {
-    for (long c = 0; c < width; c += PANEL) {
-        long columns = (width - c < PANEL ? width - c : PANEL) / WIDE;
-        for (long b = 0; b < B; b += TALL) {
-            const float *in[TALL];
-            float *out[TALL];
-            long rows = B - b < TALL ? B - b : TALL;
-            for (long r = 0; r < rows; r++) {
-                in[r] = x + (b + r) * depth;
-                out[r] = y + (b + r) * width;
-            }
-            if (rows == TALL && columns == 4) product_block(TALL, 4, depth, in, w + c, width, out, c, add);
-            else
-                for (long r = 0; r < rows; r++)
-                    for (long k = 0; k < columns; k++)
-                        product_block(1, 1, depth, in + r, w + c + k * WIDE, width, out + r, c + k * WIDE, add);
-        }
-    }
+// y [B, width] (+)= x [B, depth] w, whose panels lie one behind the other: each weight is read once for all rows.
+static void product(long B, long depth, long width, const float *x, const float *w, float *y, int add) {
+    for (long c = 0; c < width; c += PANEL, w += depth * PANEL)
+        for (long k = 0; k < depth; k += DEEP)
+            panel_product(B, width - c < PANEL ? width - c : PANEL, depth - k < DEEP ? depth - k : DEEP, x + k, depth, 1,
+                          w + k * PANEL, y + c, width, add || k > 0);
 }
 
 INLINE void normalise(long B, long D, const float *x, const float *weight, float eps, float *y) {
