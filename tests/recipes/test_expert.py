@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from ninefold.core.store import Run, write_folder, write_json
+from ninefold.core.store import Run, read_json, write_folder, write_json
 from ninefold.core.types import Cell
 from ninefold.data.samples import write_samples
 from ninefold.recipes.kit import Kit
-from ninefold.recipes.rl import conclude, rewarm
+from ninefold.recipes.rl import conclude, prepare, rewarm
 from ninefold.recipes.training import STATE
 from tests.recipes.small import small
 
@@ -39,6 +39,23 @@ def test_without_a_correct_sample_the_start_stays_as_it_is(own: Kit) -> None:
     before = own.load("sft").state_dict()
     assert log == ["note"]
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_a_cell_starts_from_the_best_of_all_starts(own: Kit, tmp_path: Path) -> None:
+    """A re-warm can make a model worse: it is one start among others."""
+    scores = dict[str, Any]()
+
+    def emit(kind: str, /, **given: Any) -> None:
+        if kind == "start":
+            scores.update(given)
+
+    prepare(own, CELL, tmp_path / "start", emit)
+    chosen, shaped = scores.pop("chosen"), {name.removeprefix("dev_"): value for name, value in scores.items()}
+    assert set(shaped) == {"sft", "previous", "sft_warm", "previous_warm"}
+    assert shaped[chosen] == max(shaped.values())
+    written = read_json(tmp_path / "start" / "start.json")
+    assert written["sft"]["shaped"] == shaped["sft"]
+    assert written["dev"]["shaped"] == shaped[chosen]
 
 
 def test_the_figures_told_are_those_of_the_weights_kept(own: Kit) -> None:
