@@ -110,6 +110,7 @@ READERS = {
     "sft.styles": "demonstrations",
     "sft.weights": "demonstrations",
     "sft": "sft",
+    "engine": "budgets",
     "budgets": "budgets",
     "rl": "rl",
     "pool.rollouts": "pool",

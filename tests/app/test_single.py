@@ -38,6 +38,7 @@ def test_every_value_has_a_stage_that_reads_it_first(key: str) -> None:
         ("sft.files", "demonstrations"),
         ("sft.step_sizes.muon", "sft"),
         ("rl.steps", "rl"),
+        ("engine.pool_mb", "budgets"),
         ("pool.epochs", "pooled"),
         ("families.general.arithmetic", "corpus"),
         ("seed", "corpus"),
