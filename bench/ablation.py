@@ -449,7 +449,7 @@ def main(given: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     plan, console = Plan(), Console(width=180)
     with tempfile.TemporaryDirectory() if arguments.smoke else nullcontext("") as folder:
-        path, run, recipe = arguments.results, Run(path=arguments.corpus), nano()
+        path, run, recipe = arguments.results, Run(path=arguments.corpus), text_recipe()
         if arguments.smoke:
             plan, path, run, recipe = small_plan(), Path(folder, "results.jsonl"), Run(path=Path(folder, "run")), small_recipe()
         if not arguments.report:
@@ -461,6 +461,15 @@ def main(given: Sequence[str] | None = None) -> int:
     done = not figures["missing"]
     print(json.dumps({"bench": "ablation", "figures": rounded(figures), "against": {"all runs done": done}, "ok": done}))
     return int(not done)
+
+
+def text_recipe() -> Recipe:
+    """The nano recipe without pictures."""
+    recipe = nano()
+    families = {
+        domain: {name: levels for name, levels in of.items() if name != "picture"} for domain, of in recipe.families.items()
+    }
+    return recipe.model_copy(update={"preset": "nano", "families": families})
 
 
 def small_plan() -> Plan:

@@ -49,9 +49,10 @@ class Speed:
 def work_of(recipe: Recipe) -> dict[str, Work]:
     """Stage → its work, by typical lengths of the demo's families."""
     cells, rl, mopd = len(recipe.cells), recipe.rl, recipe.mopd
+    explored = rl.steps * rl.samples * sum(rl.prompts * len(recipe.families[domain]) for domain, _ in recipe.cells)
     played = {
         "budgets": cells * recipe.budgets.tasks,
-        "rl": cells * (rl.steps * rl.prompts * rl.samples + (rl.steps // rl.evaluate_every + 3) * rl.dev_tasks),
+        "rl": explored + cells * (rl.steps // rl.evaluate_every + 4) * rl.dev_tasks,
         "pool": cells * recipe.pool.rollouts,
         "mopd": mopd.steps * mopd.rollouts,
         "draft": recipe.draft.rollouts,
@@ -59,7 +60,7 @@ def work_of(recipe: Recipe) -> dict[str, Work]:
     }
     rows = {
         "sft": recipe.sft.demonstrations * len(recipe.sft.batch_tokens),
-        "rl": cells * rl.steps * rl.prompts * rl.samples,
+        "rl": explored,
         "pooled": cells * recipe.pool.rollouts * recipe.pool.epochs,
         # The teacher's pass over the same rows costs about a third of the student's.
         "mopd": mopd.steps * mopd.rollouts * 4 / 3,

@@ -129,14 +129,21 @@ K2 = {
     "muon_per_head": False,
 }
 
-_BASES: dict[str, Callable[..., K3Config]] = {"tiny": tiny, "nano": nano, "micro": micro, "mini": mini, "small": small}
+_BASES: dict[str, Callable[..., K3Config]] = {
+    "tiny": tiny,
+    "nano": nano,
+    "nano-vision": nano_vision,
+    "micro": micro,
+    "mini": mini,
+    "small": small,
+}
 
 
 def _k2_of(base: Callable[..., K3Config]) -> Callable[..., K3Config]:
     return lambda *vocab_size: k2(base(*vocab_size))
 
 
-PRESETS = {**_BASES, "nano-vision": nano_vision, "k3": k3, **{f"k2-{name}": _k2_of(base) for name, base in _BASES.items()}}
+PRESETS = {**_BASES, "k3": k3, **{f"k2-{name}": _k2_of(base) for name, base in _BASES.items()}}
 
 
 def preset(name: str, vocab_size: int | None = None) -> K3Config:

@@ -142,7 +142,7 @@ class RlConfig(Config):
 
     steps: Count = 30
     prompts: Count = 32
-    """N"""
+    """Of each of the domain's families: N is this times their number."""
     samples: Count = 8
     """K"""
     lam: float = Field(default=0.9, gt=0, le=1)

@@ -24,8 +24,20 @@ from ninefold.recipes.config import (
 
 
 def nano() -> Recipe:
-    """The whole recipe on a laptop CPU in about a quarter of an hour: one family per domain, nine experts, one student."""
-    return Recipe(name="nano")
+    """The whole recipe on a laptop CPU in about a quarter of an hour: a family per domain and pictures, nine experts, one
+    student."""
+    return Recipe(
+        name="nano",
+        preset="nano-vision",
+        families={
+            "general": {"arithmetic": (0,), "picture": (0,)},
+            "agents": {"assistant": (0, 1)},
+            "coding": {"expression": (0,)},
+        },
+        corpus=CorpusConfig(rates={**CorpusConfig().rates, "pictures": 0.7}),
+        pretrain=PretrainConfig(tokens=4_760_000),
+        sft=SftConfig(demonstrations=18_720, weights={"general": 0.47, "agents": 0.24, "coding": 0.29}),
+    )
 
 
 def wide() -> Recipe:
@@ -43,6 +55,7 @@ def wide() -> Recipe:
         corpus=CorpusConfig(rates={**CorpusConfig().rates, "pictures": 0.3}),
         pretrain=PretrainConfig(tokens=5_200_000),
         sft=SftConfig(demonstrations=24_000, weights={"general": 0.38, "agents": 0.28, "coding": 0.34}),
+        rl=RlConfig(prompts=16),
     )
 
 
