@@ -34,9 +34,9 @@ def nano() -> Recipe:
             "agents": {"assistant": (0, 1)},
             "coding": {"expression": (0,)},
         },
-        corpus=CorpusConfig(rates={**CorpusConfig().rates, "pictures": 0.7}),
-        pretrain=PretrainConfig(tokens=4_760_000),
-        sft=SftConfig(demonstrations=18_720, weights={"general": 0.47, "agents": 0.24, "coding": 0.29}),
+        corpus=CorpusConfig(rates={**CorpusConfig().rates, "pictures": 0.35}),
+        pretrain=PretrainConfig(tokens=3_800_000),
+        sft=SftConfig(demonstrations=17_000, weights={"general": 0.42, "agents": 0.26, "coding": 0.32}),
     )
 
 
