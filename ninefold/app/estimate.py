@@ -49,7 +49,7 @@ class Speed:
 def work_of(recipe: Recipe) -> dict[str, Work]:
     """Stage → its work, by typical lengths of the demo's families."""
     cells, rl, mopd = len(recipe.cells), recipe.rl, recipe.mopd
-    explored = rl.steps * rl.samples * sum(rl.prompts * len(recipe.families[domain]) for domain, _ in recipe.cells)
+    explored = rl.steps * rl.samples * sum(recipe.prompts(domain) for domain, _ in recipe.cells)
     played = {
         "budgets": cells * recipe.budgets.tasks,
         "rl": explored + cells * (rl.steps // rl.evaluate_every + 4) * rl.dev_tasks,

@@ -142,7 +142,7 @@ class RlConfig(Config):
 
     steps: Count = 30
     prompts: Count = 32
-    """Of each of the domain's families: N is this times their number."""
+    """Of each family; N is as many for every family of the domain."""
     samples: Count = 8
     """K"""
     lam: float = Field(default=0.9, gt=0, le=1)
@@ -266,6 +266,10 @@ class Recipe(Config):
     @property
     def cells(self) -> tuple[Cell, ...]:
         return tuple(cell for cell in CELLS if cell[0] in self.families and cell[1] in self.efforts)
+
+    def prompts(self, domain: Domain) -> int:
+        """N: prompts of one iteration of RL in this domain."""
+        return self.rl.prompts * len(self.families[domain])
 
     def previous(self, effort: Effort) -> Effort | None:
         """The next larger effort, from whose expert this one's starts."""

@@ -97,12 +97,11 @@ class Loop:
         schedule = ScheduleConfig(kind="constant", warmup=config.warmup)
         self.trainer = Trainer(self.model, trainer_config(config.step_sizes, config.steps, schedule))
         self.engine = engine or kit.engine(self.model)
-        families = len(kit.recipe.families[cell[0]])
         self.rollout = Rollout(
             engine=self.engine,
             source=self.prompt,
             scene=kit.scene,
-            config=RolloutConfig(prompts=config.prompts * families, samples=config.samples, lam=config.lam),
+            config=RolloutConfig(prompts=kit.recipe.prompts(cell[0]), samples=config.samples, lam=config.lam),
             seed=seed_of(kit.recipe.seed, "rl", *cell),
             name=f"{'/'.join(cell)}/",
         )

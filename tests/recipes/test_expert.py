@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from ninefold.core.store import Run, read_json, write_folder, write_json
-from ninefold.core.types import Cell
+from ninefold.core.types import DOMAINS, Cell
 from ninefold.data.samples import write_samples
 from ninefold.recipes.kit import Kit
 from ninefold.recipes.rl import conclude, prepare, rewarm
 from ninefold.recipes.training import STATE
+from ninefold.recipes.whole import wide
 from tests.recipes.small import small
 
 CELL: Cell = ("general", "low")
@@ -56,6 +57,11 @@ def test_a_cell_starts_from_the_best_of_all_starts(own: Kit, tmp_path: Path) -> 
     written = read_json(tmp_path / "start" / "start.json")
     assert written["sft"]["shaped"] == shaped["sft"]
     assert written["dev"]["shaped"] == shaped[chosen]
+
+
+def test_every_family_of_a_domain_gets_as_many_prompts() -> None:
+    recipe = wide()
+    assert {domain: recipe.prompts(domain) for domain in DOMAINS} == {"general": 80, "agents": 32, "coding": 32}
 
 
 def test_the_figures_told_are_those_of_the_weights_kept(own: Kit) -> None:
