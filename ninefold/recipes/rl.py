@@ -6,9 +6,9 @@ samples → batches → loss, optimiser → weights → engine
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -58,32 +58,39 @@ def prepare(kit: Kit, cell: Cell, folder: Path, emit: Emit) -> None:
     """The model that RL of the cell starts from: the SFT model or the previous effort's expert, as it is or re-warmed on the
     cold-start model's correct samples within budget, whichever is best. [ours] As it is it may start over every budget."""
     domain, effort = cell
-    starts = {"sft": kit.load("sft")}
-    previous = kit.recipe.previous(effort)
-    if previous is not None:
-        starts["previous"] = kit.load("rl", domain, previous)
-        if kit.recipe.rl.rewarm_epochs:
-            starts |= {f"{name}_warm": rewarm(kit, cell, copy.deepcopy(model), emit) for name, model in starts.items()}
-    scores = {name: dev_score(kit, cell, model) for name, model in starts.items()}
-    chosen = max(scores, key=lambda name: scores[name]["shaped"])
+    models: dict[str, tuple[str, ...]] = {"sft": ("sft",)}
+    warmings = [False]
+    if (previous := kit.recipe.previous(effort)) is not None:
+        models["previous"] = ("rl", domain, previous)
+        warmings += [True] * (kit.recipe.rl.rewarm_epochs > 0)
+    scores: dict[str, dict[str, float]] = {}
+    chosen, start = "", None
+    for warm, (name, place) in product(warmings, models.items()):
+        model = kit.load(*place)
+        if warm:
+            name = f"{name}_warm"
+            rewarm(kit, cell, model, emit)
+        scores[name] = dev_score(kit, cell, model)
+        if start is None or scores[name]["shaped"] > scores[chosen]["shaped"]:
+            chosen, start = name, model
+    assert start is not None
     emit("start", chosen=chosen, **{f"dev_{name}": score["shaped"] for name, score in scores.items()})
-    kit.save(starts[chosen], folder)
+    kit.save(start, folder)
     write_json(folder / "start.json", {"chosen": chosen, "sft": scores["sft"], "dev": scores[chosen]})
 
 
-def rewarm(kit: Kit, cell: Cell, model: Policy, emit: Emit) -> Policy:
+def rewarm(kit: Kit, cell: Cell, model: Policy, emit: Emit) -> None:
     """A short SFT on what the budget allows; none where the cold-start model never passed within it."""
     config = kit.recipe.rl
     samples = rewarm_samples(kit, cell)
     if not samples:
         emit("note", text="no re-warm: the SFT model has no correct sample within this cell's budget")
-        return model
+        return
     plan = list(shuffled_batches(samples, config.rewarm_batch_tokens, epochs=config.rewarm_epochs, seed=kit.recipe.seed))
     schedule = ScheduleConfig(kind="cosine", warmup=0.05)
     trainer = Trainer(model, trainer_config(config.rewarm_step_sizes, len(plan), schedule))
     losses = [trainer.step(micro_batches(chosen, config.micro_tokens, sight_in(model)), sft_loss)["loss"] for chosen in plan]
     emit("rewarm", samples=len(samples), steps=len(plan), first_loss=losses[0], last_loss=losses[-1])
-    return model
 
 
 class Loop:
