@@ -61,7 +61,8 @@ class Talk:
         try:
             picture = from_png(path.read_bytes())
         except (OSError, UserError) as error:
-            self._console.print(f"{path}: {error}", style="red", markup=False)
+            why = error.strerror if isinstance(error, OSError) else error
+            self._console.print(f"{path}: {why}", style="red", markup=False)
             return
         self._pictures.append(picture)
         self._console.print(f"[picture {picture.width}×{picture.height}]", style="dim", markup=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from ninefold.core.errors import UserError
 from ninefold.core.picture import Picture
@@ -33,6 +33,10 @@ def from_png(data: bytes) -> Picture:
         opaque.alpha_composite(image.convert("RGBA"))
     except UserError:
         raise
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except UnidentifiedImageError:
+        raise UserError("not a picture, or of an unknown kind; PNG, JPEG, GIF and WebP are read") from None
+    except Image.DecompressionBombError:
+        raise UserError(f"a picture has at most {LARGEST} pixels a side, and this one has many more; scale it down") from None
+    except (OSError, ValueError, SyntaxError) as error:
         raise UserError(f"not a readable picture: {error}") from None
     return Picture.of(np.asarray(opaque.convert("RGB"), np.uint8))

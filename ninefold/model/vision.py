@@ -24,6 +24,10 @@ THETA = 10_000.0
 CHANNELS = 3
 
 
+MOST_PATCHES = 256 * 256
+"""Of a picture: those of the largest that K3 takes, 3584 × 3584 pixels in patches of 14 (spec 01)."""
+
+
 class VisionConfig(Config):
     """Shape of the tower and its projector, in the field names of the public `vision_config`."""
 
@@ -55,13 +59,19 @@ class VisionConfig(Config):
         return self.vt_hidden_size * rows * columns
 
     def tokens(self, grid: Grid) -> int:
-        """Input tokens that a clip stands for; its frames are pooled. Raises UserError for a grid that windows do not tile."""
+        """Input tokens that a clip stands for; its frames are pooled. Raises UserError for a grid that windows do not tile, or
+        that is too large."""
         frames, rows, columns = grid
         if not 1 <= frames <= self.init_pos_emb_time:
             raise UserError(f"a clip has 1 to {self.init_pos_emb_time} frames, got {frames}; sample fewer or cut it")
         tall, wide = self.merge_kernel_size
         if rows < 1 or columns < 1 or rows % tall or columns % wide:
             raise UserError(f"{rows} × {columns} patches cannot be merged {tall} × {wide}; pad the picture")
+        if rows * columns > MOST_PATCHES:
+            raise UserError(
+                f"a picture has at most {MOST_PATCHES:,} patches of {self.patch_size}² pixels for this model, "
+                f"this one {rows} × {columns}; scale it down"
+            )
         return rows // tall * (columns // wide)
 
 
@@ -134,7 +144,9 @@ class VisionBlock(nn.Module):
         q_PHQ, k_PHQ, v_PHQ = product(self.norm0(x_PD), self.wqkv.weight).unflatten(-1, (3, self.heads, -1)).unbind(1)
         turned = (rotate(q_PHQ, angles), rotate(k_PHQ, angles), v_PHQ)
         clips = zip(*(part.transpose(0, 1).split(list(sizes), 1) for part in turned), strict=True)
-        mixed_PHQ = torch.cat([F.scaled_dot_product_attention(*clip) for clip in clips], 1).transpose(0, 1)
+        # With a batch dimension: without one PyTorch holds all scores of a clip at once.
+        mixed = [F.scaled_dot_product_attention(*(part[None] for part in clip))[0] for clip in clips]
+        mixed_PHQ = torch.cat(mixed, 1).transpose(0, 1)
         x_PD = x_PD + product(mixed_PHQ.flatten(1), self.wo.weight)
         return x_PD + self.mlp(self.norm1(x_PD))
 

@@ -150,6 +150,8 @@ class ChatCompletion:
             growing = len(tasks)
             while growing:
                 item = await arrived.get()
+                if isinstance(item, UserError):
+                    raise invalid(str(item), "messages")
                 if isinstance(item, NinefoldError):
                     raise broken(str(item))
                 if item is None:

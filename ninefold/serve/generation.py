@@ -174,9 +174,10 @@ class EngineLoop:
     def _submit(self, jobs: list[_Job]) -> None:
         wanted = [job for job in jobs if not job.cancelled]
         self._open -= set(jobs) - set(wanted)
-        requests = [job.request() for job in wanted]
-        self._jobs |= {request.id: job for job, request in zip(wanted, requests)}
-        self._engine.submit(requests)
+        for job in wanted:
+            with boundary(EngineError, "this request cannot be generated", catch=partial(self._refuse, job)):
+                self._engine.submit([job.request()])
+                self._jobs[job.request_id] = job
         # Whoever left since he was asked about cancelled the slice before.
         self._engine.cancel([job.request_id for job in wanted if job.cancelled])
 
@@ -195,6 +196,11 @@ class EngineLoop:
         else:
             # The session is not released: what it left may be how the next request of its conversation begins.
             self._open.discard(job)
+
+    def _refuse(self, job: _Job, error: NinefoldError) -> None:
+        """A request that the engine does not take, say for its picture, fails alone."""
+        self._open.discard(job)
+        job.hand_out(error)
 
     def _break(self, fresh: list[_Job], error: NinefoldError) -> None:
         self._failure = EngineError(str(error))

@@ -167,7 +167,14 @@ def test_a_grid_of_the_tables_own_size_is_not_stretched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grid", "message"), [((5, 2, 2), "1 to 4 frames"), ((0, 2, 2), "1 to 4 frames"), ((1, 3, 2), "pad"), ((1, 2, 0), "pad")]
+    ("grid", "message"),
+    [
+        ((5, 2, 2), "1 to 4 frames"),
+        ((0, 2, 2), "1 to 4 frames"),
+        ((1, 3, 2), "pad"),
+        ((1, 2, 0), "pad"),
+        ((1, 256, 258), "at most 65,536 patches"),
+    ],
 )
 def test_grids_that_cannot_be_read_are_refused(grid: Grid, message: str) -> None:
     with pytest.raises(UserError, match=message):

@@ -13,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ninefold.chat.xtml import Xtml
-from ninefold.core.errors import EngineError
+from ninefold.core.errors import EngineError, UserError
+from ninefold.core.picture import Picture
 from ninefold.core.protocols import Request
 from ninefold.core.types import IntArray
+from ninefold.engine.native import NativeConfig, NativeEngine
 from ninefold.engine.scripted import ScriptedEngine
+from ninefold.model.k3 import K3
+from ninefold.model.presets import preset
 from ninefold.serve.completion import Service
 from ninefold.serve.errors import ApiError
 from ninefold.serve.generation import SLICE, EngineLoop, Generation
@@ -169,6 +173,26 @@ def test_a_failing_engine_is_reported_to_all(started: Callable[..., EngineLoop],
 
     asyncio.run(ask())
     assert "no more tokens" in str(loop.failure)
+
+
+def test_a_request_that_the_engine_refuses_fails_alone() -> None:
+    model = K3(preset("nano-vision", 256))
+    loop = EngineLoop(NativeEngine(model, stop_ids=(), config=NativeConfig(rows=2, capacity=64)))
+    loop.start()
+    grey = Picture.of(np.full((24, 24, 3), 128, np.uint8))
+
+    async def ask() -> None:
+        with pytest.raises(UserError, match="picture"):
+            await anext(loop.stream(Generation(ids=PROMPT, max_new=1, seed=0, pictures=(grey,))))
+        async with asyncio.timeout(60):
+            assert len((await anext(loop.stream(Generation(ids=PROMPT, max_new=1, seed=0)))).ids) == 1
+        await until_idle(loop)
+
+    try:
+        asyncio.run(ask())
+    finally:
+        loop.close()
+    assert loop.failure is None
 
 
 @given(st.text("abc", max_size=30), st.lists(st.text("abc", min_size=1, max_size=4), max_size=3), st.data())

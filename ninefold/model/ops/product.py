@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,11 @@ def product(x_NI: Tensor, weight_OI: Tensor) -> Tensor:
 
     A quantised model rounds its experts' inputs: a token must round alike in a batch, alone, and in the trainer.
     """
+    if x_NI.dim() != 2:
+        rows = product(x_NI.reshape(math.prod(x_NI.shape[:-1]), x_NI.shape[-1]), weight_OI)
+        return rows.reshape(*x_NI.shape[:-1], len(weight_OI))
     if _blas_is_narrow() and native.usable(x_NI, weight_OI):
-        if x_NI.dim() == 2:
-            return KernelProduct.apply(x_NI, weight_OI)
-        return KernelProduct.apply(x_NI.reshape(-1, x_NI.shape[-1]), weight_OI).reshape(*x_NI.shape[:-1], len(weight_OI))
+        return KernelProduct.apply(x_NI, weight_OI)
     if len(x_NI) >= ROWS:
         return F.linear(x_NI, weight_OI)
     return F.linear(F.pad(x_NI, (0, 0, 0, ROWS - len(x_NI))), weight_OI)[: len(x_NI)]
@@ -52,7 +54,8 @@ class KernelProduct(torch.autograd.Function):
 def multiply(a_MK: Tensor, b_KN: Tensor) -> Tensor:
     """[M, N] by the kernel; both factors may be transposed or parts of others."""
     (M, K), N = a_MK.shape, b_KN.shape[1]
-    assert len(b_KN) == K
+    assert len(b_KN) == K, f"{M} × {K} times {len(b_KN)} × {N}"
+    assert native.usable(a_MK, b_KN) and not a_MK.is_neg() and not b_KN.is_neg()  # noqa: PT018
     c_MN = a_MK.new_empty(M, N)
     # Plain addresses: the kernel goes by the strides.
     native.call("product", a_MK.data_ptr(), b_KN.data_ptr(), c_MN, M, N, K, *a_MK.stride(), *b_KN.stride())

@@ -20,6 +20,13 @@ def test_a_row_does_not_see_how_many_come_with_it(inputs: int, outputs: int) -> 
         assert torch.equal(product(x[:rows], weight), together[:rows])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(7,), (2, 3, 7), (2, 1, 7), (1, 1, 7), (0, 3, 7), (5, 2, 1, 7), (2, 3, 0)])
+def test_any_number_of_dimensions(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    x, weight = torch.randn(shape, dtype=dtype), torch.randn(4, shape[-1], dtype=dtype)
+    torch.testing.assert_close(product(x, weight), x @ weight.T)
+
+
 def test_gradients_of_few_rows() -> None:
     x, weight = torch.randn(2, 8, dtype=torch.float64, requires_grad=True), torch.randn(5, 8, dtype=torch.float64)
     assert torch.autograd.gradcheck(lambda x: product(x, weight), (x,))
