@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from ninefold.chat.markers import CONTROL_TOKENS
 from ninefold.core.config import Config
 from ninefold.core.types import CELLS, EFFORTS, Cell, Domain, Effort
 from ninefold.data.corpus.mixture import CorpusConfig
@@ -52,7 +53,8 @@ class ReleasedConfig(Config):
 class TokenizerConfig(Config):
     """Byte-level BPE trained on the corpus; the wire's fixed phrases are ids of their own."""
 
-    vocab_size: Count = 640
+    vocab_size: Annotated[int, Field(ge=256 + len(CONTROL_TOKENS))] = 640
+    """Control tokens, 256 bytes, fixed phrases and merges."""
     document_characters: Count = 1000
     """Of each document, what merges are learned from."""
 
@@ -232,7 +234,7 @@ class Recipe(Config):
     """Of the recipe that the values come from; empty in runs of older versions."""
     preset: str = "nano"
     seed: Amount = 0
-    families: dict[Domain, dict[str, tuple[int, ...]]] = {
+    families: dict[Domain, Annotated[dict[str, tuple[int, ...]], Field(min_length=1)]] = {
         "general": {"arithmetic": (0,)},
         "agents": {"assistant": (0, 1)},
         "coding": {"expression": (0,)},

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ninefold.chat.xtml import Xtml
 from ninefold.core.config import Config
@@ -46,6 +46,12 @@ class CorpusConfig(Config):
     }
     """Domain → relative share of tokens; `skills` are generated worksheets, `wire` conversations on set-aside content,
     `pictures` pairs of a picture and its text, for a model that reads pictures."""
+
+    @model_validator(mode="after")
+    def _some_text(self) -> CorpusConfig:
+        if not any(self.rates.values()):
+            raise ValueError("rates must give at least one domain a share above 0")
+        return self
 
 
 def collect(config: CorpusConfig, task_texts: Iterable[str], emit: Emit) -> list[Document]:
