@@ -59,10 +59,9 @@ def prepare(kit: Kit, cell: Cell, folder: Path, emit: Emit) -> None:
     cold-start model's correct samples within budget, whichever is best. [ours] As it is it may start over every budget."""
     domain, effort = cell
     models: dict[str, tuple[str, ...]] = {"sft": ("sft",)}
-    warmings = [False]
     if (previous := kit.recipe.previous(effort)) is not None:
         models["previous"] = ("rl", domain, previous)
-        warmings += [True] * (kit.recipe.rl.rewarm_epochs > 0)
+    warmings = (False, True) if previous is not None and kit.recipe.rl.rewarm_epochs else (False,)
     scores: dict[str, dict[str, float]] = {}
     chosen, start = "", None
     for warm, (name, place) in product(warmings, models.items()):
