@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,8 +51,16 @@ def configured(default: C, *, file: Path | None = None, overrides: Sequence[str]
 
 
 def faults(error: ValidationError) -> str:
-    """Which keys are at fault, why, and what stood there, in one line."""
-    return "; ".join(f"{'.'.join(str(p) for p in e['loc'])}: {e['msg']} (got {e['input']!r})" for e in error.errors())
+    """Which keys are at fault, why, and what stood there (not for a rule over several keys, which names them), in one line."""
+
+    def told(fault: Any) -> str:
+        where = ".".join(str(part) for part in fault["loc"])
+        reason = fault["msg"].removeprefix("Value error, ")
+        over_several = fault["type"] == "value_error" and isinstance(fault["input"], dict)
+        got = "" if over_several else f" (got {reprlib.repr(fault['input'])})"
+        return f"{where}: {reason}{got}" if where else reason + got
+
+    return "; ".join(told(fault) for fault in error.errors())
 
 
 def parse_value(text: str) -> Any:

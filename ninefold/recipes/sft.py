@@ -72,11 +72,14 @@ def check_files(config: SftConfig) -> None:
 def _read_files(config: SftConfig, chat: ChatFormat) -> list[Sample]:
     if not config.files and not config.demonstrations:
         raise UserError("nothing to learn: sft.demonstrations is 0 and sft.files names no file")
-    return [
-        sample_of_segments(conversation.segments, task=f"{name}/{conversation.line}", pictures=conversation.pictures)
-        for name in config.files
-        for conversation in read_conversations(Path(name), chat)
-    ]
+    try:
+        return [
+            sample_of_segments(conversation.segments, task=f"{name}/{conversation.line}", pictures=conversation.pictures)
+            for name in config.files
+            for conversation in read_conversations(Path(name), chat)
+        ]
+    except UserError as error:
+        raise UserError(f"sft.files: {error}") from None
 
 
 def sft(world: World, kit: Kit) -> None:

@@ -61,7 +61,7 @@ def test_dry_run_prints_a_configuration_that_can_be_run(here: Path) -> None:
     (here / "mine.toml").write_text(text)
     read = resolve(recipe("smoke"), Run(path=here / "runs" / "x"), file=here / "mine.toml")
     assert (read.rl.steps, read.seed, read.processes) == (7, 5, 1)
-    assert "total" in text
+    assert "# total" in text
     assert not (here / "runs" / "smoke").exists()
 
 
@@ -103,7 +103,9 @@ def test_a_run_goes_on_with_its_own_configuration(run: Run) -> None:
         (["run", "smoke", "--set", "pretrain.tokens=1"], "at least one step"),
         (["run", "smoke", "--dry-run", "--set", "families.general.lunch=[0]"], "lunch"),
         (["run", "smoke", "--dry-run", "--set", "families.general.arithmetic=[99]"], "levels are 0 to"),
-        (["run", "smoke", "--dry-run", "--set", "sft.files=['absent.jsonl']"], "no file absent.jsonl"),
+        (["run", "smoke", "--dry-run", "--set", "sft.files=['absent.jsonl']"], "sft.files: no file absent.jsonl"),
+        (["run", "smoke", "--dry-run", "--set", "efforts=['low']"], "error: configuration: efforts lacks max, on which"),
+        (["run", "smoke", "--dry-run", "--set", "pretrain.tokens=10"], "error: configuration: pretrain: tokens (10) must make"),
         (["stage", "new", "sft", "--from", "trial", "--set", "sft.files=['absent.jsonl']"], "stage demonstrations reads it"),
         (["runs", "rm"], "--keep-last"),
         (["preview", "absent.jsonl"], "no file"),
