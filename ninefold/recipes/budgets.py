@@ -41,7 +41,7 @@ def measure_budgets(kit: Kit) -> None:
 def cold_start(kit: Kit, cell: Cell) -> list[Trajectory]:
     """The SFT model's attempts at a cell's train tasks."""
     domain, effort = cell
-    tasks = kit.tasks(domain, "train", kit.recipe.budgets.tasks, "budgets")
+    tasks = kit.tasks(domain, "train", kit.recipe.of_each(domain, kit.recipe.budgets.tasks), "budgets")
     return kit.play(kit.load("sft"), tasks, effort, f"budgets/{domain}/{effort}")
 
 

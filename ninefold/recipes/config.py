@@ -130,7 +130,7 @@ class BudgetConfig(Config):
     """b₀ and τ, measured on the cold-start model."""
 
     tasks: Count = 384
-    """Train tasks a cell that it is measured on; their correct samples are the re-warm data."""
+    """Train tasks of each family, at every effort, that it is measured on; their correct samples are the re-warm data."""
     quantiles: dict[Domain, dict[Effort, Share]] = {
         "general": {"low": 0.865, "high": 0.81, "max": 0.84},
         "agents": {"low": 0.83, "high": 0.60, "max": 0.86},
@@ -172,7 +172,7 @@ class PoolConfig(Config):
     """Second SFT, on the experts' pooled trajectories."""
 
     rollouts: Count = 256
-    """Per expert."""
+    """Per expert, of each family of its domain."""
     only_correct: bool = True
     """Keep trajectories that passed within budget, or all valid ones."""
     epochs: Count = 1
@@ -269,9 +269,9 @@ class Recipe(Config):
     def cells(self) -> tuple[Cell, ...]:
         return tuple(cell for cell in CELLS if cell[0] in self.families and cell[1] in self.efforts)
 
-    def prompts(self, domain: Domain) -> int:
-        """N: prompts of one iteration of RL in this domain."""
-        return self.rl.prompts * len(self.families[domain])
+    def of_each(self, domain: Domain, count: int) -> int:
+        """Tasks in all where every family of the domain gets `count`."""
+        return count * len(self.families[domain])
 
     def previous(self, effort: Effort) -> Effort | None:
         """The next larger effort, from whose expert this one's starts."""

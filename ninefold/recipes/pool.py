@@ -30,7 +30,7 @@ def pool(kit: Kit) -> None:
 def pooled(kit: Kit, cell: Cell) -> list[Sample]:
     """One expert's correct trajectories within budget, or all valid ones, on train tasks."""
     domain, effort = cell
-    tasks = kit.tasks(domain, "train", kit.recipe.pool.rollouts, "pool", effort)
+    tasks = kit.tasks(domain, "train", kit.recipe.of_each(domain, kit.recipe.pool.rollouts), "pool", effort)
     played = kit.play(kit.load("rl", *cell), tasks, effort, f"pool/{domain}/{effort}")
     tau = tau_of(kit)[cell]
     return rows_of([t for t in played if is_within(t, tau)] if kit.recipe.pool.only_correct else played)

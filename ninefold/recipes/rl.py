@@ -107,7 +107,7 @@ class Loop:
             engine=self.engine,
             source=self.prompt,
             scene=kit.scene,
-            config=RolloutConfig(prompts=kit.recipe.prompts(cell[0]), samples=config.samples, lam=config.lam),
+            config=RolloutConfig(prompts=kit.recipe.of_each(cell[0], config.prompts), samples=config.samples, lam=config.lam),
             seed=seed_of(kit.recipe.seed, "rl", *cell),
             name=f"{'/'.join(cell)}/",
         )

@@ -55,7 +55,9 @@ def wide() -> Recipe:
         corpus=CorpusConfig(rates={**CorpusConfig().rates, "pictures": 0.3}),
         pretrain=PretrainConfig(tokens=5_200_000),
         sft=SftConfig(demonstrations=24_000, weights={"general": 0.38, "agents": 0.28, "coding": 0.34}),
+        budgets=BudgetConfig(tasks=192),
         rl=RlConfig(prompts=16),
+        pool=PoolConfig(rollouts=128),
     )
 
 

@@ -61,7 +61,8 @@ def test_a_cell_starts_from_the_best_of_all_starts(own: Kit, tmp_path: Path) -> 
 
 def test_every_family_of_a_domain_gets_as_many_prompts() -> None:
     recipe = wide()
-    assert {domain: recipe.prompts(domain) for domain in DOMAINS} == {"general": 80, "agents": 32, "coding": 32}
+    prompts = {domain: recipe.of_each(domain, recipe.rl.prompts) for domain in DOMAINS}
+    assert prompts == {"general": 80, "agents": 32, "coding": 32}
 
 
 def test_the_figures_told_are_those_of_the_weights_kept(own: Kit) -> None:

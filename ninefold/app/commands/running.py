@@ -131,13 +131,16 @@ def print_plan(recipe: Recipe) -> None:
         typer.echo("# What it will cost is not estimated for released weights; docs/LOG.md has what runs took.")
         return
     speed = measure_speed(recipe)
-    typer.echo(f"# This machine: {speed.trained:,.0f} tokens trained, {speed.sampled:,.0f} sampled per CPU-second and process.")
+    typer.echo(
+        f"# This machine: {1 / speed.sampled:,.0f} tokens sampled per CPU-second and process, "
+        f"{1 / (speed.trained + speed.step / 1000):,.0f} trained in steps of 1,000."
+    )
     total = 0.0
     for stage, work in work_of(recipe).items():
         seconds = speed.seconds(work)
         total += seconds
-        typer.echo(f"# {stage:<10} {work.trained:>12,.0f} trained {work.sampled:>12,.0f} sampled {seconds:>8,.0f} CPU-s")
-    typer.echo(f"# total      {total:,.0f} CPU-s, about {clock(total / recipe.processes)} on {recipe.processes} idle cores")
+        typer.echo(f"# {stage:<14} {work.trained:>12,.0f} trained {work.sampled:>12,.0f} sampled {seconds:>8,.0f} CPU-s")
+    typer.echo(f"# total          {total:,.0f} CPU-s, about {clock(total / recipe.processes)} on {recipe.processes} idle cores")
 
 
 def stage(
