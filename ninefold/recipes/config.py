@@ -189,7 +189,7 @@ class MopdConfig(Config):
 
     steps: Count = 50
     rollouts: Count = 288
-    """Per step, over all cells."""
+    """Per step, over all cells; each family has an equal share."""
     form: str = Field(default="sampled", pattern="^(sampled|full)$")
     """`sampled`: the report's clipped log-ratio as a per-token advantage; `full`: full-vocabulary reverse KL."""
     clip: Positive = 5.0

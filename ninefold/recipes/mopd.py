@@ -46,13 +46,11 @@ class Distillation:
         self.teachers = load_teachers(kit, trainer.model)
         self.engine = kit.engine(trainer.model)
         config = kit.recipe.mopd
-        self.share = config.rollouts // len(kit.cells) // trainer.world.size
-        """Rollouts of this rank in each cell, a step."""
+        least = trainer.world.size * sum(kit.recipe.of_each(domain, 1) for domain, _ in kit.cells)
+        self.share = config.rollouts // least
+        """Rollouts of this rank in each family of each cell, a step."""
         if not self.share:
-            least = len(kit.cells) * trainer.world.size
-            raise UserError(
-                f"mopd.rollouts is {config.rollouts}: {len(kit.cells)} cells on {trainer.world.size} processes need {least}"
-            )
+            raise UserError(f"mopd.rollouts is {config.rollouts}; one of each family, effort and process takes {least}")
         self.config = DistillConfig(**config.policy.model_dump(), r_max=config.clip)
         self._pairs: list[tuple[Batch, Policy]] = []
 
@@ -73,13 +71,12 @@ class Distillation:
     def roll(self, step: int) -> dict[Cell, list[Trajectory]]:
         """Fresh train tasks of every cell, each with its effort stated; all play side by side."""
         world, kit = self.trainer.world, self.kit
-        first = (step * world.size + world.rank) * self.share
-        prompts: list[tuple[Task, Effort]] = [
-            (kit.task(domain, "train", first + i, "mopd", effort), effort)
-            for domain, effort in kit.cells
-            for i in range(self.share)
-        ]
-        slots = lineup(prompts, seed=seed_of(kit.recipe.seed, self.name, step, world.rank), name=f"{self.name}/{first}/")
+        turn = step * world.size + world.rank
+        prompts: list[tuple[Task, Effort]] = []
+        for domain, effort in kit.cells:
+            count = kit.recipe.of_each(domain, self.share)
+            prompts += [(kit.task(domain, "train", turn * count + i, "mopd", effort), effort) for i in range(count)]
+        slots = lineup(prompts, seed=seed_of(kit.recipe.seed, self.name, step, world.rank), name=f"{self.name}/{turn}/")
         played = play(slots, engine=self.engine, scene=kit.scene, width=kit.recipe.engine.rows)
         by_cell: dict[Cell, list[Trajectory]] = {cell: [] for cell in kit.cells}
         for trajectory in played:

@@ -40,6 +40,7 @@ def nano() -> Recipe:
         # Pictures spend less of their budgets than sums do, so a quantile over both lies higher than one over sums alone.
         budgets=BudgetConfig(quantiles={**BudgetConfig().quantiles, "general": {"low": 0.92, "high": 0.835, "max": 0.86}}),
         rl=RlConfig(steps=40),
+        mopd=MopdConfig(rollouts=384),
     )
 
 
@@ -61,6 +62,7 @@ def wide() -> Recipe:
         budgets=BudgetConfig(tasks=192),
         rl=RlConfig(prompts=16),
         pool=PoolConfig(rollouts=128),
+        mopd=MopdConfig(rollouts=432),
     )
 
 
