@@ -38,7 +38,7 @@ def nano() -> Recipe:
         pretrain=PretrainConfig(tokens=3_800_000),
         sft=SftConfig(demonstrations=17_000, weights={"general": 0.42, "agents": 0.26, "coding": 0.32}),
         # Pictures spend less of their budgets than sums do, so a quantile over both lies higher than one over sums alone.
-        budgets=BudgetConfig(quantiles={**BudgetConfig().quantiles, "general": {"low": 0.92, "high": 0.835, "max": 0.86}}),
+        budgets=BudgetConfig(quantiles={**BudgetConfig().quantiles, "general": {"low": 0.9, "high": 0.835, "max": 0.86}}),
         rl=RlConfig(steps=40),
         mopd=MopdConfig(rollouts=384),
     )
