@@ -14,7 +14,8 @@ import pytest
 from ninefold.sandbox.namespace import NamespaceRuntime
 
 _PROGRAM = """
-import encodings.idna, json, os, random, socket, sys, tempfile, time  # all of it, before it becomes a user to whom Python may be closed
+# All that is needed, before it becomes a user to whom Python's own files may be closed.
+import encodings.idna, json, os, random, socket, sys, tempfile, time
 from ninefold.sandbox import linux
 from ninefold.sandbox.seclusion import Seclusion
 

@@ -43,8 +43,8 @@ class Ask:
     """Signs its verdicts."""
     seconds: float
     """Bound of each verification."""
-    within: float | None = None
-    """Seconds in which all of them have to end; None: no such bound."""
+    until: float | None = None
+    """The moment on this machine's monotonic clock by which all of them have to end; None: no such bound."""
     places: tuple[int, ...]
     """Number of each item, which its verdict is signed for."""
     items: tuple[tuple[dict[str, Any], dict[str, Any]], ...]
@@ -61,8 +61,8 @@ class Judge:
 
     def verdicts(self, ask: Ask) -> Iterator[tuple[int, Result]]:
         """(index, verdict) of each item, as they come."""
-        deadline = math.inf if ask.within is None else time.monotonic() + ask.within
-        patience = ask.seconds if ask.within is None else min(PATIENCE, ask.seconds)
+        deadline = math.inf if ask.until is None else ask.until
+        patience = ask.seconds if ask.until is None else min(PATIENCE, ask.seconds)
         left = list(range(len(ask.items)))
         slow: list[int] = []
         while left and time.monotonic() < deadline:

@@ -88,14 +88,13 @@ class FreshVerifier:
         deadline: float | None,
     ) -> None:
         """Fill in the verdicts on the items `left`, as many as come."""
-        within = None if deadline is None else max(0.0, deadline - time.monotonic())
         nonce = new_nonce()
         records = [[task_record(task), final] for task, final in (items[place] for place in left)]
         if self._judge is None:
             self._judge = _Judge(self._isolation)
         with suppress(ConnectionError, TimeoutError):
-            self._judge.wait_at_most(None if within is None else within + _GRACE)
-            ask = {"nonce": nonce, "seconds": self._seconds, "within": within, "places": left, "items": records}
+            ask = {"nonce": nonce, "seconds": self._seconds, "until": deadline, "places": left, "items": records}
+            self._judge.wait_at_most(None if deadline is None else max(0.0, deadline - time.monotonic()) + _GRACE)
             print(json.dumps(ask), file=self._judge.stream, flush=True)
             for _ in left:
                 index, _, verdict = self._judge.stream.readline().rstrip("\n").partition(" ")

@@ -55,10 +55,10 @@ class Forger(Quiz):
 
     def verify(self, task: Task, final: object, **_: object) -> Result:
         line = json.dumps(["pass", 1.0, "", "0" * 64]) + "\n"
-        for name in os.listdir("/proc/self/fd"):
+        for link in Path("/proc/self/fd").iterdir():
             try:
-                if int(name) > 2 and Path(f"/proc/self/fd/{name}").readlink().name.startswith(("pipe:", "socket:")):
-                    os.write(int(name), line.encode())
+                if int(link.name) > 2 and link.readlink().name.startswith(("pipe:", "socket:")):
+                    os.write(int(link.name), line.encode())
             except OSError:
                 continue
         return Result(status="fail")
@@ -81,7 +81,8 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ask(*names: str, seconds: float = 20.0, within: float | None = None) -> Ask:
     items = tuple((task_record(replace(TASK, family=name, id=f"{name}/{n}")), {}) for n, name in enumerate(names))
-    return Ask(nonce=new_nonce(), seconds=seconds, within=within, places=tuple(range(len(items))), items=items)
+    until = None if within is None else time.monotonic() + within
+    return Ask(nonce=new_nonce(), seconds=seconds, until=until, places=tuple(range(len(items))), items=items)
 
 
 @pytest.mark.usefixtures("plugged")
@@ -100,9 +101,9 @@ def test_one_that_hangs_keeps_nobody_from_being_judged_by_the_deadline() -> None
 
 @pytest.mark.usefixtures("plugged")
 def test_what_nobody_came_to_names_the_culprits() -> None:
-    results = dict(Judge("memory").verdicts(ask(*["Sleeper"] * 4, within=1.5)))
+    results = dict(Judge("memory").verdicts(ask(*["Sleeper"] * 4, within=0.5)))
     assert {result.status for result in results.values()} == {"invalid"}
-    assert "Sleeper/0, Sleeper/1" in results[3].detail
+    assert "Sleeper/0" in results[3].detail
 
 
 def test_no_time_is_no_verdict() -> None:
