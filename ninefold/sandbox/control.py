@@ -35,15 +35,28 @@ _OUT_OF_MEMORY = ("MemoryError", "OSError: [Errno 12]", "terminate called after 
 class Zygote:
     """A running zygote. Its methods may be called from several threads. It ends with `stop`, or with this process."""
 
-    def __init__(self) -> None:
-        """Raises SandboxUnavailable with the kernel's own words where namespaces are refused."""
+    def __init__(self, packages: str | None = None) -> None:
+        """Raises SandboxUnavailable with the kernel's own words where namespaces are refused.
+
+        `packages` is a folder of this host to be seen inside as /opt/packages.
+        """
         if not sys.platform.startswith("linux"):
             raise SandboxUnavailable(f"cannot isolate programs on {sys.platform}: {advice()}")
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._boxes = itertools.count()
         with theirs:
             self._process = subprocess.Popen(
-                [_interpreter(), "-S", "-s", "-P", "-m", "ninefold.sandbox.zygote", str(theirs.fileno()), str(os.getpid())],
+                [
+                    _interpreter(),
+                    "-S",
+                    "-s",
+                    "-P",
+                    "-m",
+                    "ninefold.sandbox.zygote",
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                    packages or "",
+                ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
