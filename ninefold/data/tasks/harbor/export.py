@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import packages_distributions, requires, version
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -24,8 +27,6 @@ from ninefold.media.scene import draw
 from ninefold.sandbox.archive import unpack
 
 SCHEMA = "1.4"
-_PACKAGES = ("numpy", "pillow", "pydantic")
-"""What the verifier's files import beside the standard library."""
 
 
 def export_task(task: Task, folder: Path, *, runtime: SandboxRuntime | None = None) -> None:
@@ -56,14 +57,14 @@ def directory(task: Task, *, runtime: SandboxRuntime | None = None) -> dict[str,
         "task.toml": _toml(task),
         "instruction.md": _instruction(task, tools, tuple(pictures)),
         "README.md": _readme(task, tools),
-        "environment/Dockerfile": _DOCKERFILE,
+        "environment/Dockerfile": _DOCKERFILE.format(packages=" ".join(_needs(task.family).packages)),
         "environment/files/.keep": "",
         **{f"environment/files/{path}": text for path, text in task.files.items()},
         **{f"environment/files/{path}": data for path, data in pictures.items()},
         **({f"environment/{WORLD}": record} if tools else {}),
         "tests/test.sh": _TEST,
         f"tests/{RECORD}": record,
-        **{f"tests/{path}": text for path, text in _sources(task.family).items()},
+        **{f"tests/{path}": text for path, text in _needs(task.family).sources.items()},
         "solution/solve.sh": _solution(calls, answer, made),
         **{f"solution/files/{path}": data for path, data in made.items()},
     }
@@ -95,19 +96,36 @@ def _gold(kind: Family, task: Task, runtime: SandboxRuntime | None) -> tuple[lis
     return calls, response, {path: data for path, data in made.items() if task.files.get(path, "").encode() != data}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Needs:
+    """What judging the tasks of a family imports."""
+
+    sources: Mapping[str, str]
+    """Path → text of the modules of ninefold."""
+    packages: tuple[str, ...]
+    """Distributions with their versions, as pip takes them."""
+
+
 @cache
-def _sources(name: str) -> Mapping[str, str]:
-    """Path → text of every module of ninefold that judging a task of the family imports, as a fresh interpreter finds them."""
+def _needs(name: str) -> _Needs:
+    """As a fresh interpreter finds it, that imports the family and what runs in tests/."""
     root = Path(ninefold.__file__).parent
     program = (
         f"import sys; sys.path.insert(0, {str(root.parent)!r})\n"
         "import ninefold.data.tasks.harbor.grade\nfrom ninefold.agent.env import family\n"
         f"family({name!r})\n"
+        "print(*{n.partition('.')[0] for n in sys.modules})\n"
         "print(*(m.__file__ for n, m in sys.modules.items() if n.partition('.')[0] == 'ninefold'), sep='\\n')"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    paths = [Path(line) for line in told.stdout.splitlines()]
-    return {str(path.relative_to(root.parent)): path.read_text() for path in paths}
+    imported, *paths = told.stdout.splitlines()
+    known = {re.split(r"[^\w-]", line)[0].lower() for line in requires("ninefold") or ()}
+    sellers = packages_distributions()
+    owned = {seller.lower() for module in imported.split() for seller in sellers.get(module, ())} & known
+    return _Needs(
+        sources={str(Path(path).relative_to(root.parent)): Path(path).read_text() for path in paths},
+        packages=tuple(f"{package}=={version(package)}" for package in sorted(owned)),
+    )
 
 
 def _toml(task: Task) -> str:
@@ -143,9 +161,9 @@ workdir = "/app"
 """
 
 
-_DOCKERFILE = f"""# The verifier's interpreter and libraries; its own files come with tests/, when the agent is gone.
+_DOCKERFILE = """# The verifier's interpreter and libraries; its own files come with tests/, when the agent is gone.
 FROM python:3.12-slim
-RUN pip install --no-cache-dir {" ".join(_PACKAGES)}
+RUN pip install --no-cache-dir {packages}
 RUN useradd --create-home agent
 WORKDIR /app
 COPY files/ /app/
