@@ -125,8 +125,9 @@ def test_the_directory_holds_all_that_its_verifier_needs(name: str, runtime: San
         "import os\np = os.getppid()\nprint(open(f'/proc/{p}/mem', 'rb').read(1))",
         "import os\nopen('/logs/verifier/reward.txt', 'w').write('1')\nos._exit(0)",
         "import os\nos.system('(sleep .5; echo 1 > /logs/verifier/reward.txt) &')\nos._exit(0)",
+        "while True: pass",
     ],
-    ids=["reads the record", "reads the verifier's memory", "writes the reward", "leaves a writer"],
+    ids=["reads the record", "reads the verifier's memory", "writes the reward", "leaves a writer", "never ends"],
 )
 def test_a_candidate_run_by_the_exported_verifier_gains_nothing(
     hack: str, runtime: SandboxRuntime, container: SandboxRuntime

@@ -121,7 +121,7 @@ def _needs(name: str) -> _Needs:
     imported, *paths = told.stdout.splitlines()
     known = {re.split(r"[^\w-]", line)[0].lower() for line in requires("ninefold") or ()}
     sellers = packages_distributions()
-    owned = {seller.lower() for module in imported.split() for seller in sellers.get(module, ())} & known
+    owned = {seller.lower().replace("_", "-") for module in imported.split() for seller in sellers.get(module, ())} & known
     return _Needs(
         sources={str(Path(path).relative_to(root.parent)): Path(path).read_text() for path in paths},
         packages=tuple(f"{package}=={version(package)}" for package in sorted(owned)),
