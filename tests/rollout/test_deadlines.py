@@ -16,7 +16,7 @@ from ninefold.agent.env.verify import FreshVerifier
 from ninefold.agent.reward.shape import reward_group
 from ninefold.core.errors import SandboxUnavailable, UserError
 from ninefold.core.protocols import Completion, Request, Style
-from ninefold.core.types import Group, IntArray, Limits, Result, Task
+from ninefold.core.types import Group, IntArray, Limits, Result, Task, Trajectory
 from ninefold.engine.scripted import ScriptedEngine
 from ninefold.learn.loss.advantage import advantages
 from ninefold.recipes.rl import samples_of
@@ -118,6 +118,13 @@ def test_an_iteration_pauses_at_its_deadline_and_loses_nothing(scene: Scene, res
         rollout(0.02).iterate()
 
 
+def harbor_data(test: bytes) -> dict[str, Any]:
+    """Of a Harbor task of one line of tests, which may take an hour."""
+    tests = {"test.sh": [0o755, base64.b64encode(test).decode()]}
+    settings = {"workdir": "/app", "environment": {}, "verifier_seconds": 3_600.0}
+    return {"files": {}, "tests": tests, "solution": {}, **settings}
+
+
 def test_the_run_of_2193_keeps_2192(scene: Scene) -> None:
     """One task's tests sleep for an hour, and may. The deadline of the whole rollout ends it, in the real judge."""
     try:
@@ -126,34 +133,34 @@ def test_the_run_of_2193_keeps_2192(scene: Scene) -> None:
         pytest.skip(f"this machine cannot isolate: {error}")
     arithmetic = FAMILIES["arithmetic"]
     tasks = [arithmetic.generate("train", 0, n) for n in range(64)]
-    hanging = replace(tasks[5], id="hanging", family="harbor", data=HANGING, tools=("bash",), limits=Limits())
-    slots = lineup([(hanging if n == 5 else tasks[n % 64], "low") for n in range(MANY)], name="h")
     shown = demonstrate(
         lineup([(task, "low") for task in tasks], name="shown"),
         lambda slot: arithmetic.demonstrate(slot.task, Style(effort="low", seed=1)),
         scene,
     )
     answers = {t.task.instruction: t.rows[0].segments[-1].ids for t in shown}
-    said = {f"{slot.id}#0": answers[slot.task.instruction] for slot in slots}
+
+    def run(test: bytes, deadlines: DeadlineConfig) -> list[Trajectory]:
+        odd = replace(tasks[5], id="odd", family="harbor", data=harbor_data(test), tools=("bash",), limits=Limits())
+        slots = lineup([(odd if n == 5 else tasks[n % 64], "low") for n in range(MANY)], name="h")
+        said = {f"{slot.id}#0": answers[slot.task.instruction] for slot in slots}
+        return play(
+            slots, engine=ScriptedEngine(lambda request: said[request.session]), scene=replace(timed, deadlines=deadlines)
+        )
+
     with FreshVerifier(seconds=3_600.0) as verify:
-        # The clock stands while they play, so that a busy machine changes nothing; the judge's own runs.
-        deadlines = DeadlineConfig(rollout=6.0, verification=3_600.0)
+        # Their clock stands while they play, so that a busy machine changes nothing; the judge's own runs.
         families = {**FAMILIES, "harbor": family("harbor")}
-        timed = replace(scene, families=families, runtime=MemoryRuntime(), verify=verify, deadlines=deadlines, now=Watch())
-        played = play(slots, engine=ScriptedEngine(lambda request: said[request.session]), scene=timed)
-    assert [t.id for t in played] == [slot.id for slot in slots]
-    assert [t.id for t in played if not t.valid] == [slots[5].id]
+        timed = replace(scene, families=families, runtime=MemoryRuntime(), verify=verify, now=Watch())
+        begun = time.monotonic()
+        quick = run(b"echo 0 > /logs/verifier/reward.txt", DeadlineConfig())
+        seconds = 3.0 + 2 * (time.monotonic() - begun)
+        played = run(b"sleep 3600", DeadlineConfig(rollout=seconds))
+    assert all(t.valid for t in quick)
+    assert [t.id for t in played] == [t.id for t in quick]
+    assert [n for n, t in enumerate(played) if not t.valid] == [5]
     assert "deadline passed while the verifier was still at it" in played[5].result.detail
-
-
-HANGING = {
-    "files": {},
-    "tests": {"test.sh": [0o755, base64.b64encode(b"sleep 3600").decode()]},
-    "solution": {},
-    "workdir": "/app",
-    "environment": {},
-    "verifier_seconds": 3_600.0,
-}
+    assert [t.result for n, t in enumerate(played) if n != 5] == [t.result for n, t in enumerate(quick) if n != 5]
 
 
 def test_counted_as_failed_the_deadline_would_teach(scene: Scene, respond: Respond) -> None:
