@@ -144,15 +144,22 @@ def _result(fork: Sandbox, said: str) -> Result:
             break
     else:
         return Result(status="invalid", detail=f"the tests wrote no reward: {said}")
+    score = _reward(text)
+    if score is None:
+        return Result(status="invalid", detail=f"the tests wrote {text.strip()[:40]!r}, which is no reward in [0, 1]")
+    return Result(status="pass" if score == 1.0 else "fail", score=score, detail=said)
+
+
+def _reward(text: str) -> float | None:
+    """The number of reward.txt, or that of reward.json called so, or its first; None unless it is finite and in [0, 1]."""
     try:
         told = json.loads(text)
-        score = told.get("reward", next(iter(told.values()), None)) if isinstance(told, dict) else told
-        sound = not isinstance(score, bool) and math.isfinite(score) and 0.0 <= score <= 1.0
-    except (ValueError, TypeError):
-        score, sound = text[:40], False
-    if not sound:
-        return Result(status="invalid", detail=f"the tests wrote {score!r}, which is no reward in [0, 1]")
-    return Result(status="pass" if score == 1.0 else "fail", score=float(score), detail=said)
+    except (ValueError, RecursionError):
+        return None
+    score = told.get("reward", next(iter(told.values()), None)) if isinstance(told, dict) else told
+    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+        return None
+    return float(score) if 0.0 <= score <= 1.0 else None
 
 
 def _layer(task: Task) -> bytes:

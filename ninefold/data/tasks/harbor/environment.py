@@ -77,7 +77,7 @@ class NamespaceEnvironment(BaseEnvironment):
             entries += door()
         self._sandbox = self._runtime.restore(pack({entry.path: entry for entry in entries}.values()))
         if world.exists():
-            self._served = ServedWorld(task_of(json.loads(world.read_text())), self._sandbox)
+            self._served = ServedWorld(task_of(json.loads(world.read_text())), self._sandbox, self._runtime)
 
     async def stop(self, delete: bool) -> None:
         await asyncio.to_thread(self._stop)

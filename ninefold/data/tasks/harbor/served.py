@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import select
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from threading import Thread
 from typing import Any
 
 from ninefold.agent.env import family
-from ninefold.core.protocols import Family
+from ninefold.core.protocols import Family, SandboxRuntime, World
 from ninefold.core.types import Call, Task
 from ninefold.sandbox.archive import Entry
 from ninefold.sandbox.namespace import NamespaceSandbox
@@ -41,25 +41,29 @@ def door() -> list[Entry]:
 
 
 class ServedWorld:
-    """Serves the tools of a task's world to one sandbox that has a `door`, and remembers every call."""
+    """Serves the tools of a task's world to one sandbox that has a `door`, and remembers every call.
 
-    def __init__(self, task: Task, sandbox: NamespaceSandbox) -> None:
+    The world lives in a thread of its own, for there are worlds that may be used in one thread only.
+    """
+
+    def __init__(self, task: Task, sandbox: NamespaceSandbox, runtime: SandboxRuntime) -> None:
+        """`runtime` is for worlds that run code."""
         self.calls: list[Call] = []
         self._task = task
         self._family: Family = family(task.family)
-        self._world = self._family.open(task, seed=task.seed)
+        self._thread = ThreadPoolExecutor(1)
+        self._world: World = self._thread.submit(self._family.open, task, seed=task.seed, runtime=runtime).result()
         self._ask, self._told = (sandbox.pipe(f"{_FOLDER}/{name}") for name in ("ask", "told"))
         self._ended, self._end = os.pipe()
-        self._thread = Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        self._thread.submit(self._serve)
 
     def close(self) -> list[dict[str, Any]]:
         """Stop serving; the calls that were made, as JSON."""
         os.write(self._end, b"!")
-        self._thread.join()
+        self._thread.submit(self._world.close).result()
+        self._thread.shutdown()
         for fd in (self._ask, self._told, self._ended, self._end):
             os.close(fd)
-        self._world.close()
         return [asdict(call) for call in self.calls]
 
     def _serve(self) -> None:
