@@ -22,7 +22,10 @@ from ninefold.core.protocols import ExecLimits, SandboxRuntime
 from ninefold.core.records import task_of, task_record
 from ninefold.core.types import Result, Task
 from ninefold.data.tasks.harbor.export import directory, export_task
+from ninefold.data.tasks.harbor.layout import WORLD
 from ninefold.data.tasks.harbor.load import import_task
+from ninefold.data.tasks.harbor.served import ServedWorld, door
+from ninefold.sandbox.archive import Entry, pack
 from ninefold.sandbox.namespace import NamespaceConfig, NamespaceRuntime
 from ninefold.sandbox.runtime import open_runtime
 from ninefold.sandbox.zygote.root import PACKAGES
@@ -74,7 +77,7 @@ def test_an_exported_task_comes_back_as_it_was(name: str, runtime: SandboxRuntim
 
 
 @pytest.fixture(scope="module")
-def container() -> Iterator[SandboxRuntime]:
+def container() -> Iterator[NamespaceRuntime]:
     """Sandboxes that show the packages of this interpreter, as `NamespaceEnvironment` makes them."""
     runtime = NamespaceRuntime(NamespaceConfig(packages=sysconfig.get_paths()["purelib"]))
     try:
@@ -85,14 +88,19 @@ def container() -> Iterator[SandboxRuntime]:
     runtime.close()
 
 
-def graded(files: dict[str, str | bytes], container: SandboxRuntime, *commands: str) -> tuple[str | None, str]:
+def graded(files: dict[str, str | bytes], container: NamespaceRuntime, *commands: str) -> tuple[str | None, str]:
     """(reward, what else lies in /tests) when the commands were run in /app, and tests/test.sh after them."""
     places = {"environment/files/": "app/", "solution/": "solution/", "tests/": "tests/"}
-    with closing(container.create({"logs/verifier/.keep": "", "app/.keep": ""})) as box:
+    places_of_its_own = [Entry(path=path, kind="folder", mode=0o755) for path in ("app", "logs/verifier", "tests")]
+    with closing(container.restore(pack([*door(), *places_of_its_own]))) as box:
+        world = str(files.get(f"environment/{WORLD}", ""))
+        served = ServedWorld(task_of(json.loads(world)), box, container) if world else None
         for source, target in places.items():
             if source == "tests/":
                 for command in commands:
                     assert box.run(["bash", "-c", f"cd /app && {command}"], limits=LIMITS).exit_code == 0
+                if served is not None:
+                    box.write("tests/calls.json", json.dumps(served.close()).encode())
             for path, content in files.items():
                 if path.startswith(source):
                     data = content if isinstance(content, bytes) else content.encode()
@@ -109,13 +117,29 @@ LIMITS = ExecLimits(seconds=60, memory_mb=1024, processes=64)
 
 
 @pytest.mark.parametrize("name", ["arithmetic", "repair"])
-def test_the_directory_holds_all_that_its_verifier_needs(name: str, runtime: SandboxRuntime, container: SandboxRuntime) -> None:
+def test_the_directory_holds_all_that_its_verifier_needs(
+    name: str, runtime: SandboxRuntime, container: NamespaceRuntime
+) -> None:
     """Gold 1, nothing 0, and no reward at all where nobody can tell; the answers are gone once judging has begun."""
     files = directory(family(name).generate("train", 0, 5), runtime=runtime)
     assert graded(files, container, "bash /solution/solve.sh") == ("1.0\n", "ninefold\ntest.sh\n")
     assert graded(files, container)[0] == "0.0\n"
     broken = json.dumps({**json.loads(files["tests/task.json"]), "data": {}})
     assert graded(files | {"tests/task.json": broken}, container, "echo x | tee answer.txt *.py")[0] is None
+
+
+def test_tools_answer_and_the_calls_that_were_made_count(runtime: SandboxRuntime, container: NamespaceRuntime) -> None:
+    """The verifier plays them again; whatever the agent writes there itself is written over."""
+    kind = family("assistant")
+    for seed in range(100):
+        files = directory(kind.generate("train", 1, seed), runtime=runtime)
+        if "/app/tool" in str(files["solution/solve.sh"]):
+            break
+    assert graded(files, container, "bash /solution/solve.sh")[0] == "1.0\n"
+    trouble = "echo junk > /work/.world/ask; echo '{}' > /work/.world/ask; sleep .1; echo [] > /tests/calls.json"
+    refused = """test "$(/app/tool nothing)" = 'error: no such tool'"""
+    assert graded(files, container, trouble, refused, "bash /solution/solve.sh", "echo [] > /tests/calls.json")[0] == "1.0\n"
+    assert graded(files, container, "/app/tool lookup key=x || true")[0] == "0.0\n"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +154,7 @@ def test_the_directory_holds_all_that_its_verifier_needs(name: str, runtime: San
     ids=["reads the record", "reads the verifier's memory", "writes the reward", "leaves a writer", "never ends"],
 )
 def test_a_candidate_run_by_the_exported_verifier_gains_nothing(
-    hack: str, runtime: SandboxRuntime, container: SandboxRuntime
+    hack: str, runtime: SandboxRuntime, container: NamespaceRuntime
 ) -> None:
     task = family("repair").generate("train", 0, 5)
     path = next(iter(task.data["right"]))

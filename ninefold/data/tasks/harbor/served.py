@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
@@ -23,14 +24,17 @@ _LONGEST = 1 << 20
 _ANSWER_SECONDS = 5.0
 
 _TOOL = """#!/usr/bin/env python3
-import fcntl, json, sys
+import fcntl, json, os, sys
 if len(sys.argv) < 2 or not all("=" in given for given in sys.argv[2:]):
     sys.exit("usage: tool NAME PARAMETER=VALUE ...")
-call = {"tool": sys.argv[1], "arguments": dict(given.split("=", 1) for given in sys.argv[2:])}
+call = {"id": os.urandom(8).hex(), "tool": sys.argv[1], "arguments": dict(given.split("=", 1) for given in sys.argv[2:])}
 with open("/work/.world/ask", "w") as ask, open("/work/.world/told") as told:
     fcntl.flock(ask, fcntl.LOCK_EX)
     print(json.dumps(call), file=ask, flush=True)
-    print(json.loads(told.readline()))
+    answer = {"id": ""}
+    while answer["id"] != call["id"]:  # an earlier one may not have been fetched
+        answer = json.loads(told.readline())
+    print(answer["text"])
 """
 
 
@@ -75,11 +79,10 @@ class ServedWorld:
             heard += os.read(self._ask, _PIPE_BYTES)
             *lines, heard = heard[-_LONGEST:].split(b"\n")
             for line in lines:
-                self._answer(self._call(line))
+                self._answer(line)
 
-    def _call(self, line: bytes) -> str:
+    def _call(self, asked: Mapping[str, Any]) -> str:
         try:
-            asked = json.loads(line)
             tool = next(tool for tool in self._family.tools if tool.name == asked["tool"] and tool.name in self._task.tools)
             kinds = tool.parameters
             arguments = {
@@ -94,11 +97,17 @@ class ServedWorld:
         self.calls.append(call)
         return self._world.call(call).text
 
-    def _answer(self, text: str) -> None:
-        """Put it into the pipe, in place of an answer that nobody fetched; a reader that stays away gets none."""
+    def _answer(self, line: bytes) -> None:
+        """Put the answer into the pipe, in place of one that nobody fetched; a reader that stays away gets none."""
+        asked: Any = None
+        with contextlib.suppress(ValueError, RecursionError):
+            asked = json.loads(line)
+        if not isinstance(asked, dict):
+            return
+        told = {"id": asked.get("id"), "text": self._call(asked)}
         with contextlib.suppress(BlockingIOError):
             while os.read(self._told, _PIPE_BYTES):
                 pass
-        data = memoryview(json.dumps(text).encode() + b"\n")
+        data = memoryview(json.dumps(told).encode() + b"\n")
         while data and select.select([], [self._told], [], _ANSWER_SECONDS)[1]:
             data = data[os.write(self._told, data[:4096]) :]
