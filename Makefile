@@ -56,6 +56,12 @@ test-referees: referees
 referees: setup
 	@$(PIP) install -q --target runs/referees transformers==5.24.0
 	@$(PIP) install -q --no-deps --target runs/referees torchao==0.18.0
+	@python=$$(for p in python3.14 python3.13 python3.12 $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python; do \
+		$$p -c '' 2>/dev/null && { echo $$p; break; }; done); \
+	if [ -n "$$python" ]; then \
+		{ test -x runs/referees/harbor-env/bin/python || $$python -m venv runs/referees/harbor-env; } && \
+		runs/referees/harbor-env/bin/python -m pip install -q harbor==0.26.0 numpy==2.5.5 pillow==13.0.0; \
+	else echo "no Python of 3.12 or newer here: the tests with harbor are left out"; fi
 
 system:
 	@command -v cc >/dev/null && $(PYTHON) -c 'import ensurepip' 2>/dev/null || \

@@ -12,6 +12,7 @@ from ninefold.core.types import CELLS, EFFORTS, Cell, Domain, Effort
 from ninefold.data.corpus.mixture import CorpusConfig
 from ninefold.engine.native import NativeConfig
 from ninefold.learn.loss.policy import PolicyConfig
+from ninefold.rollout.deadline import DeadlineConfig
 
 Count = Annotated[int, Field(ge=1)]
 """A size that cannot be nothing."""
@@ -244,6 +245,7 @@ class Recipe(Config):
     """Trained in every domain; `max`, on which budgets are measured, is one of them."""
     released: ReleasedConfig | None = None
     engine: NativeConfig = NativeConfig()
+    deadlines: DeadlineConfig = DeadlineConfig()
     workers: Count = 2
     """Processes, one thread each."""
     deterministic: bool = False

@@ -84,7 +84,9 @@ class Kit:
     @cached_property
     def scene(self) -> Scene:
         """What episodes are played in: each group under one of the harness presets."""
-        return Scene(chat=self.chat, families=self.families, verify=FreshVerifier(), runtime=self.runtime)
+        deadlines = self.recipe.deadlines
+        verify = FreshVerifier(seconds=deadlines.verification)
+        return Scene(chat=self.chat, families=self.families, verify=verify, runtime=self.runtime, deadlines=deadlines)
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
 import ninefold
+from ninefold.agent.env import family
 from ninefold.agent.harness.compose import compose
 from ninefold.chat.messages import call_id
+from ninefold.core.errors import UserError
 from ninefold.core.events import redact
+from ninefold.core.protocols import Tool
 from ninefold.core.types import Segment, Trajectory, Turn
 
 VERSION = "ATIF-v1.8"
 
 
 def to_atif(trajectory: Trajectory) -> dict[str, Any]:
-    """JSON of the trajectory: what was put to the agent, then a step a turn. Secrets are redacted."""
-    opening = compose(trajectory.composition).messages(trajectory.task)
+    """JSON of the trajectory: what was put to the agent, then a step a turn. Secrets are redacted.
+
+    A row that begins anew (context shortened) is not a continued trajectory: every message was sampled once and stands here
+    once, with the ids that it was sampled after. No harness has sub-agents yet, so none are told.
+    """
+    harness = compose(trajectory.composition)
+    opening = harness.messages(trajectory.task)
     steps = [{"source": message["role"], "message": _text(message["content"])} for message in opening]
     steps += [_step(trajectory, turn, *written) for turn, written in zip(trajectory.turns, _messages(trajectory))]
     prompt_tokens = sum(step["metrics"]["prompt_tokens"] for step in steps if "metrics" in step)
@@ -29,6 +38,7 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
             "agent": {
                 "name": "ninefold",
                 "version": ninefold.__version__,
+                "tool_definitions": harness.schemas(_tools(trajectory)),
                 "extra": {"harness": trajectory.composition},
             },
             "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
@@ -50,6 +60,13 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
     )
 
 
+def _tools(trajectory: Trajectory) -> list[Tool]:
+    """What the task offered; [] where its family is not known here any more."""
+    with suppress(UserError):
+        return [tool for tool in family(trajectory.task.family).tools if tool.name in trajectory.task.tools]
+    return []
+
+
 def _text(content: str | Sequence[Mapping[str, Any]]) -> str:
     """A message's content, its pictures by size and hash."""
     if isinstance(content, str):
@@ -58,15 +75,18 @@ def _text(content: str | Sequence[Mapping[str, Any]]) -> str:
     return "".join(parts)
 
 
-def _step(trajectory: Trajectory, turn: Turn, prompt: int, written: list[Segment]) -> dict[str, Any]:
+def _step(trajectory: Trajectory, turn: Turn, prompt: list[int], written: list[Segment]) -> dict[str, Any]:
     step: dict[str, Any] = {
         "source": "agent",
         "reasoning_effort": trajectory.effort,
         "message": turn.response or "",
         "reasoning_content": turn.think,
+        # A pause cuts a message into pieces, each of one request to the engine.
+        "llm_call_count": len(written),
         "metrics": {
-            "prompt_tokens": prompt,
+            "prompt_tokens": len(prompt),
             "completion_tokens": sum(len(segment.ids) for segment in written),
+            "prompt_token_ids": prompt,
             "completion_token_ids": [token for segment in written for token in segment.ids.tolist()],
             "logprobs": [value for s in written if s.logprobs is not None for value in s.logprobs.tolist()],
             "extra": {
@@ -88,12 +108,12 @@ def _step(trajectory: Trajectory, turn: Turn, prompt: int, written: list[Segment
     return step
 
 
-def _messages(trajectory: Trajectory) -> Iterator[tuple[int, list[Segment]]]:
-    """(tokens before it in its row, its pieces) of each sampled message, in order."""
+def _messages(trajectory: Trajectory) -> Iterator[tuple[list[int], list[Segment]]]:
+    """(ids before it in its row, its pieces) of each sampled message, in order."""
     for row in trajectory.rows:
-        before = 0
+        ids: list[int] = []
         for sampled, segments in groupby(row.segments, key=lambda segment: segment.source == "sampled"):
             pieces = list(segments)
             if sampled:
-                yield before, pieces
-            before += sum(len(segment.ids) for segment in pieces)
+                yield list(ids), pieces
+            ids += [token for segment in pieces for token in segment.ids.tolist()]

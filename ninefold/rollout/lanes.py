@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from threading import Timer
 
 from ninefold.agent.harness.episode import Episode
 from ninefold.core.protocols import Completion, Engine
+from ninefold.rollout.deadline import Clock
 
 
 class Lanes:
     """Keeps the engine fed with the episodes given, each with one request in flight at a time."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
+        self._clock = clock
+        self._since: dict[str, float] = {}
+        """Slot → when its episode began to play."""
         self._waiting: list[Episode] = []
         self._flying: dict[str, tuple[Episode, str]] = {}
 
@@ -23,10 +29,12 @@ class Lanes:
 
     def begin(self, episodes: Iterable[Episode]) -> None:
         """Let episodes play from the next `advance` on; they may be done already."""
-        self._waiting.extend(episodes)
+        for episode in episodes:
+            self._since[episode.slot.id] = self._clock.now()
+            self._waiting.append(episode)
 
     def advance(self) -> list[Episode]:
-        """Play until at least one request is answered; the episodes that this finished, [] if there is none."""
+        """Play until at least one request is answered, or a deadline passes; the episodes that this finished, perhaps []."""
         finished = [episode for episode in self._waiting if episode.done]
         requests = []
         for episode in self._waiting:
@@ -40,7 +48,9 @@ class Lanes:
         if finished:
             return finished
         assert self._flying, "nothing is in play"
-        return self._take(self._engine.poll())
+        with self._watchdog():
+            completions = self._engine.poll()
+        return self._take(completions)
 
     def pause(self) -> list[Episode]:
         """Stop everything; the episodes that finished on the way. The unfinished leave the lanes, ready to be saved."""
@@ -49,11 +59,37 @@ class Lanes:
         self._waiting = []
         return finished
 
+    def played(self, episode: Episode) -> float:
+        """Seconds since it began."""
+        return self._clock.now() - self._since[episode.slot.id]
+
+    @contextmanager
+    def _watchdog(self) -> Iterator[None]:
+        """While the engine works, cancel the request that is the first to be late, when it is, so that the engine returns."""
+        request, since = min(
+            ((id, self._since[episode.slot.id]) for id, (episode, _) in self._flying.items()), key=lambda pair: pair[1]
+        )
+        due = self._clock.due(since)
+        if due == float("inf"):
+            yield
+            return
+        timer = Timer(max(0.0, due), self._engine.cancel, [[request]])
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
     def _take(self, completions: Iterable[Completion]) -> list[Episode]:
         finished: list[Episode] = []
         for completion in completions:
             episode, session = self._flying.pop(completion.request)
             episode.accept(completion)
+            took = self.played(episode)
+            if completion.finish == "cancelled" and self._clock.over:
+                episode.give_up(self._clock.cut(took))
+            elif (not episode.done or completion.finish == "cancelled") and (late := self._clock.late(took)):
+                episode.give_up(late)
             if episode.done or episode.session != session:
                 self._engine.release(session)
             (finished if episode.done else self._waiting).append(episode)

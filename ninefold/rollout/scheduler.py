@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ninefold.agent.harness.episode import Episode
+from ninefold.core.errors import UserError
 from ninefold.core.packed import as_bytes, pack, trajectory_of, trajectory_record, unpack
 from ninefold.core.protocols import Engine
 from ninefold.core.seeds import seed_of
@@ -55,19 +56,35 @@ class Rollout:
         return len(self._waiting)
 
     def iterate(self) -> list[Group]:
-        """One iteration: fill, roll until due, pause, grade; the groups that became complete, in the order of opening."""
+        """One iteration: fill, roll until due, pause, grade; the groups that became complete, in the order of opening.
+
+        A deadline of the rollout pauses it earlier; raises UserError where no group is complete by then.
+        """
+        clock = self._scene.clock()
         resumed, started = self._slots.fill(self._new_group)
         running = {place: self._resume(place) for place in resumed}
-        running |= zip(started, self._scene.start(map(self._slot, started)))
-        lanes = Lanes(self._engine)
+        running |= zip(started, self._scene.start(map(self._slot, started), clock))
+        lanes = Lanes(self._engine, clock)
         lanes.begin(running.values())
         finished: list[Finished] = []
-        while not self._slots.due:
+        while not self._slots.due and not clock.over:
             finished += self._close(lanes.advance())
         finished += self._close(lanes.pause())
         self._paused = {place: running[place] for place in self._slots.pause()}
-        self._waiting |= {(t.group, int(t.id.rpartition("/")[2])): t for t in self._scene.grade(finished)}
-        return [self._group(name) for name in self._slots.dispatch()]
+        self._waiting |= {(t.group, int(t.id.rpartition("/")[2])): t for t in self._scene.grade(finished, within=clock.left)}
+        groups = [self._group(name) for name in self._slots.dispatch()]
+        if not groups:
+            raise UserError(self._nothing_complete())
+        return groups
+
+    def _nothing_complete(self) -> str:
+        places = ", ".join(
+            f"{group}/{index} ({self._paused[group, index].slot.task.id})" for group, index in [*self._paused][:3]
+        )
+        return (
+            f"no prompt had all its {self._config.samples} attempts when deadlines.rollout = "
+            f"{self._scene.deadlines.rollout:g} s passed; still playing: {places}. Give it more time, or fewer prompts"
+        )
 
     def save(self) -> bytes:
         """Everything between two iterations: cursor, open groups, paused episodes, waiting trajectories."""

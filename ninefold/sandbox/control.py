@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +25,8 @@ from ninefold.sandbox.advice import advice
 _PACKAGE_PARENT = Path(__file__).parents[2]
 _START_SECONDS = 30.0
 _KILL_SECONDS = 10.0
+_ANSWER_SECONDS = 30.0
+"""For what it does itself; an execution has limits of its own."""
 _MESSAGE_BYTES = 4096
 _CHUNK = 65_536
 _OUT_OF_MEMORY = ("MemoryError", "OSError: [Errno 12]", "terminate called after throwing an instance of 'std::bad_alloc'")
@@ -33,15 +35,28 @@ _OUT_OF_MEMORY = ("MemoryError", "OSError: [Errno 12]", "terminate called after 
 class Zygote:
     """A running zygote. Its methods may be called from several threads. It ends with `stop`, or with this process."""
 
-    def __init__(self) -> None:
-        """Raises SandboxUnavailable with the kernel's own words where namespaces are refused."""
+    def __init__(self, packages: str | None = None) -> None:
+        """Raises SandboxUnavailable with the kernel's own words where namespaces are refused.
+
+        `packages` is a folder of this host to be seen inside as /opt/packages.
+        """
         if not sys.platform.startswith("linux"):
             raise SandboxUnavailable(f"cannot isolate programs on {sys.platform}: {advice()}")
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._boxes = itertools.count()
         with theirs:
             self._process = subprocess.Popen(
-                [_interpreter(), "-S", "-s", "-P", "-m", "ninefold.sandbox.zygote", str(theirs.fileno()), str(os.getpid())],
+                [
+                    _interpreter(),
+                    "-S",
+                    "-s",
+                    "-P",
+                    "-m",
+                    "ninefold.sandbox.zygote",
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                    packages or "",
+                ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -73,7 +88,7 @@ class Zygote:
         """A new sandbox: (number, descriptor of its working directory)."""
         box = next(self._boxes)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours, theirs:
+        with ours, theirs, self._answering(ours):
             self._send({"do": "create", "box": box, "megabytes": megabytes, "files": files}, theirs.fileno())
             theirs.close()
             data, fds, _, _ = socket.recv_fds(ours, _MESSAGE_BYTES, 1)
@@ -83,7 +98,8 @@ class Zygote:
     def close(self, box: int) -> None:
         """Forget a sandbox in which nothing runs; its memory is free when this returns."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours, theirs, contextlib.suppress(SandboxError):  # a zygote that is gone has forgotten everything
+        # A zygote that is gone has forgotten everything.
+        with contextlib.suppress(SandboxError), ours, theirs, self._answering(ours):
             self._send({"do": "close", "box": box}, theirs.fileno())
             theirs.close()
             ours.recv(_MESSAGE_BYTES)
@@ -103,6 +119,16 @@ class Zygote:
             for _, write in pipes:
                 write.close()
             return _Watch(ours, [read.fileno() for read, _ in pipes], limits, deadline).result()
+
+    @contextlib.contextmanager
+    def _answering(self, reply: socket.socket) -> Iterator[None]:
+        """Within it the zygote answers on `reply` in time, or is ended: everything asked of it later fails at once."""
+        reply.settimeout(_ANSWER_SECONDS)
+        try:
+            yield
+        except TimeoutError:
+            self._process.kill()
+            raise SandboxError(f"the sandbox runtime did not answer in {_ANSWER_SECONDS:g} s, and was ended") from None
 
     def _send(self, message: Mapping[str, Any], *fds: int) -> None:
         try:

@@ -60,6 +60,16 @@ class Layer:
                 file.truncate()
                 file.write(data)
 
+    def pipe(self, path: str) -> int:
+        """Open a FIFO for reading and writing at once, so that nobody waits for the other end. Raises FileNotFoundError."""
+        path = layer_path(path)
+        with self._access(path):
+            fd = linux.open_beneath(self._folder, path, os.O_RDWR | os.O_NONBLOCK)
+            if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+                os.close(fd)
+                raise FileNotFoundError(errno.ENOENT, "no FIFO of the sandbox", path)
+            return fd
+
     def entries(self) -> list[Entry]:
         """Everything in the layer but sockets, which mean nothing without their process. Raises SandboxError over the limit."""
         found: list[Entry] = []

@@ -32,6 +32,7 @@ _AT_RECURSIVE = 0x8000
 _SET_PDEATHSIG = 1
 _SET_DUMPABLE = 4
 _SET_NO_NEW_PRIVS = 38
+_SET_CHILD_SUBREAPER = 36
 _CAPABILITY_VERSION_3 = 0x20080522
 _JOIN_SESSION_KEYRING = 1
 _RESOLVE_NO_MAGICLINKS = 0x02
@@ -99,6 +100,16 @@ def die_with_parent() -> None:
 def make_dumpable() -> None:
     """Let the files of /proc/self belong to the present user again after a change of user."""
     _call("prctl", _SET_DUMPABLE, 1, 0, 0, 0)
+
+
+def hide_memory() -> None:
+    """No process without more rights can trace this one, or read its memory, from here on."""
+    _call("prctl", _SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent ends become children of this process."""
+    _call("prctl", _SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def no_new_privileges() -> None:

@@ -32,6 +32,8 @@ class NamespaceConfig(Config):
     """Files, folders and links in the working directory."""
     export_mb: int = 256
     """Bound of one export or read: files full of holes look larger than the disk."""
+    packages: str | None = None
+    """A folder of this host with Python packages, which programs see, read-only, as /opt/packages."""
 
 
 class NamespaceRuntime:
@@ -76,7 +78,7 @@ class NamespaceRuntime:
     def _checked(self) -> Zygote:
         """The running zygote; a dead one took its sandboxes along, and a new one starts from nothing."""
         if self._zygote is None or not self._zygote.alive:
-            zygote = Zygote()
+            zygote = Zygote(self._config.packages)
             try:
                 sandbox = _open(self, zygote, self._config)
                 probe.check(sandbox.python)
@@ -113,6 +115,10 @@ class NamespaceSandbox:
 
     def read(self, path: str) -> bytes:
         return self._layer.read(path)
+
+    def pipe(self, path: str) -> int:
+        """A descriptor, for reading and writing without waiting, of a FIFO of the working directory; the caller's to close."""
+        return self._layer.pipe(path)
 
     def export(self) -> bytes:
         """Tar of /work without times and owners. Raises SandboxError over `export_mb`."""

@@ -94,6 +94,7 @@ def test_atif_holds_every_turn_and_token(trajectories: list[Trajectory]) -> None
         assert [token for step in agent for token in step["metrics"]["completion_token_ids"]] == sampled
         assert sum(len(step["metrics"]["logprobs"]) for step in agent) == trajectory.new_tokens
         assert [len(step.get("tool_calls", ())) for step in agent] == [len(turn.calls) for turn in trajectory.turns]
+        assert all(len(step["metrics"]["prompt_token_ids"]) == step["metrics"]["prompt_tokens"] for step in agent)
         assert agent[0]["metrics"]["prompt_tokens"] == len(trajectory.rows[0].segments[0].ids) + sum(
             len(s.ids) for s in trajectory.rows[0].segments[1:] if s.source == "rendered" and s.message <= _first(trajectory)
         )

@@ -22,12 +22,16 @@ _FAMILIES: dict[str, str] = {
 }
 
 
+_IMPORTED: dict[str, str] = {"harbor": "ninefold.agent.env.harbor:Harbor"}
+"""Families of tasks that come from elsewhere: they generate none, and no list of families names them."""
+
+
 @cache
 def family(name: str) -> Family:
     """The family of that name; its module is imported at first use."""
-    if name not in _FAMILIES:
+    if name not in _FAMILIES | _IMPORTED:
         raise UserError(f"no task family {name!r}; there are {', '.join(_FAMILIES)}")
-    module, _, symbol = _FAMILIES[name].partition(":")
+    module, _, symbol = (_FAMILIES | _IMPORTED)[name].partition(":")
     return getattr(import_module(module), symbol)()
 
 

@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 import ninefold
+from ninefold.agent.env.verdict import new_nonce, opened
 from ninefold.core.errors import VerifierError
 from ninefold.core.records import task_record
 from ninefold.core.types import Result, Task
@@ -27,11 +29,15 @@ main(sys.argv[2], int(sys.argv[3]))
 """
 
 
+_GRACE = 1.0
+"""Seconds beyond its deadline after which a judge is thought to hang itself."""
+
+
 class FreshVerifier:
     """Judges final states in children of a clean process: nothing that ran here can change a verdict.
 
-    A verifier that raises, dies or overruns gives an invalid result. Safe to call from several threads; close it, or use it
-    as a context manager.
+    A verifier that raises, dies or overruns gives an invalid result, and so does a verdict that is not signed for its task.
+    Safe to call from several threads; close it, or use it as a context manager.
     """
 
     def __init__(self, *, isolation: RuntimeKind = "namespace", seconds: float = 30.0) -> None:
@@ -44,14 +50,24 @@ class FreshVerifier:
     def __call__(self, task: Task, final: Mapping[str, Any]) -> Result:
         return self.verify_many([(task, final)])[0]
 
-    def verify_many(self, items: Sequence[tuple[Task, Mapping[str, Any]]]) -> list[Result]:
-        """A verdict for each, in order; all are judged by one fresh process."""
-        if not items:
-            return []
-        request = json.dumps({"seconds": self._seconds, "items": [[task_record(task), final] for task, final in items]})
+    def verify_many(self, items: Sequence[tuple[Task, Mapping[str, Any]]], *, within: float | None = None) -> list[Result]:
+        """A verdict for each, in order; all are judged by one fresh process.
+
+        `within` so many seconds all of it ends, where given: what is not judged by then is invalid, and says so.
+        """
+        results: dict[int, Result] = {}
+        deadline = None if within is None else time.monotonic() + within
         with self._lock:
-            answer = self._ask(request)
-        return [Result(status=status, score=score, detail=detail) for status, score, detail in json.loads(answer)]
+            for _ in range(
+                2
+            ):  # a judge that was killed, since the last question or in the middle of this one, is replaced once
+                left = [place for place in range(len(items)) if place not in results]
+                if left:
+                    self._ask(items, left, results, deadline)
+        if within is None and len(results) < len(items):
+            raise VerifierError("the judge process ended twice without a verdict; is the machine out of memory?")
+        late = Result(status="invalid", detail="the judge did not answer by the batch's deadline")
+        return [results.get(place, late) for place in range(len(items))]
 
     def close(self) -> None:
         """End the judge."""
@@ -64,18 +80,32 @@ class FreshVerifier:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _ask(self, request: str) -> str:
-        """The judge's answer; a judge that was killed since the last question is replaced once."""
-        for _ in range(2):
-            if self._judge is None:
-                self._judge = _Judge(self._isolation)
-            with suppress(ConnectionError):
-                print(request, file=self._judge.stream, flush=True)
-                answer = self._judge.stream.readline()
-                if answer.endswith("\n"):
-                    return answer
-            self._stop()
-        raise VerifierError("the judge process ended twice without a verdict; is the machine out of memory?")
+    def _ask(
+        self,
+        items: Sequence[tuple[Task, Mapping[str, Any]]],
+        left: list[int],
+        results: dict[int, Result],
+        deadline: float | None,
+    ) -> None:
+        """Fill in the verdicts on the items `left`, as many as come."""
+        nonce = new_nonce()
+        records = [[task_record(task), final] for task, final in (items[place] for place in left)]
+        if self._judge is None:
+            self._judge = _Judge(self._isolation)
+        with suppress(ConnectionError, TimeoutError):
+            ask = {"nonce": nonce, "seconds": self._seconds, "until": deadline, "places": left, "items": records}
+            self._judge.wait_at_most(None if deadline is None else max(0.0, deadline - time.monotonic()) + _GRACE)
+            print(json.dumps(ask), file=self._judge.stream, flush=True)
+            for _ in left:
+                index, _, verdict = self._judge.stream.readline().rstrip("\n").partition(" ")
+                if not verdict:
+                    break
+                place = left[int(index)]
+                result = opened(json.loads(verdict), nonce=nonce, place=place, task=items[place][0].id)
+                results[place] = result or Result(status="invalid", detail="a verdict came that is not signed for this task")
+            else:
+                return
+        self._stop()
 
     def _stop(self) -> None:
         if self._judge is not None:
@@ -95,10 +125,19 @@ class _Judge:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
         )
         theirs.close()
+        self._socket = ours
         self.stream = ours.makefile("rw")
-        ours.close()
+
+    def wait_at_most(self, seconds: float | None) -> None:
+        """Bound of each wait for it from here on; None: none."""
+        self._socket.settimeout(seconds)
 
     def close(self) -> None:
-        with suppress(ConnectionError):
+        self._socket.close()
+        with suppress(ConnectionError, TimeoutError):
             self.stream.close()
-        self.process.wait()
+        try:
+            self.process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

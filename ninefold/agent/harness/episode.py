@@ -79,13 +79,17 @@ class Episode:
         chat: ChatFormat,
         runtime: SandboxRuntime | None = None,
         prompt: Sequence[Segment] | None = None,
+        trouble: str = "",
     ) -> Episode:
         """A fresh episode with its world open; one whose world cannot be opened is done at once, as invalid.
 
-        `prompt` is that of another sample of the group, where there is one, so that it is not rendered again.
+        `prompt` is that of another sample of the group, where there is one, so that it is not rendered again. With `trouble`
+        it is not even tried, for that reason.
         """
         episode = Episode(slot=slot, family=family, harness=harness, chat=chat, pictures=pictures(slot.task))
         with boundary(SandboxError, f"opening {slot.task.id}", catch=episode._break):
+            if trouble:
+                raise SandboxError(trouble)
             episode._world = family.open(slot.task, seed=slot.seed, runtime=runtime)
         opening = harness.messages(slot.task)
         if prompt is None:
@@ -146,6 +150,12 @@ class Episode:
             self._progress.trouble = f"paused more than {at_most} times"
         else:
             self._progress.resumes += 1
+
+    def give_up(self, reason: str) -> None:
+        """End it here, whatever it is at, as invalid for that reason."""
+        if not self.done:
+            self._truncate("error")
+        self._progress.trouble = reason
 
     def final(self) -> Mapping[str, Any] | None:
         """Close the world and return its final state for the verifier; None where there is nothing to judge."""

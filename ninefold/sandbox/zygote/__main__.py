@@ -1,4 +1,4 @@
-"""Start of the zygote: `python -S -s -P -m ninefold.sandbox.zygote CONTROL_FD OWNER_PID`."""
+"""Start of the zygote: `python -S -s -P -m ninefold.sandbox.zygote CONTROL_FD OWNER_PID PACKAGES`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _enter_namespaces(control: int, owner: int) -> list[root.Source]:
     os.close(tell_mapper)
     if os.waitpid(mapper, 0)[1] != 0:
         raise PermissionError("uid_map: the kernel does not let this user map itself into a user namespace")
-    shown = root.sources()
+    shown = root.sources(sys.argv[3])
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
     linux.make_dumpable()

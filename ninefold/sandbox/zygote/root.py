@@ -12,33 +12,41 @@ from ninefold.sandbox import linux
 
 WORK = "/work"
 """The working directory, the one place whose files belong to a sandbox and outlive an execution."""
+PACKAGES = "/opt/packages"
+"""Where Python packages of this host are seen that are not the interpreter's own."""
 USER = 1000
 """User and group id inside."""
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _ETC = ("/etc/alternatives", "/etc/ld.so.cache")
+_PLACES = ("app", "logs", "tests", "solution")
+"""Where Harbor's tasks look for their parts (spec 10): links into the working directory, from where they are seen at all."""
 _OLD = "/.old"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A place of this host to be shown inside under the same path."""
+    """A place of this host to be shown inside."""
 
     path: str
+    """Inside; the same outside, but for packages."""
     fd: int
     """O_PATH descriptor, so that the way there need not be open to the user who mounts it."""
     link: str | None
     """Target, where the place is a symbolic link: it is made again rather than followed."""
 
 
-def sources() -> list[Source]:
-    """What of this host is shown. Call it within the new mount namespace, as the user who may see the most."""
+def sources(packages: str) -> list[Source]:
+    """What of this host is shown, `packages` included unless empty. Call it within the new mount namespace, as the user who
+    may see the most."""
     found: list[Source] = []
     for path in (*_SYSTEM, *_python(), *_ETC):
         if os.path.lexists(path):
             fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             found.append(Source(path=path, fd=fd, link=str(Path(path).readlink()) if Path(path).is_symlink() else None))
+    if packages:
+        found.append(Source(path=PACKAGES, fd=os.open(packages, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), link=None))
     return found
 
 
@@ -53,6 +61,8 @@ def build(shown: Sequence[Source]) -> None:
         Path(folder).mkdir(parents=True)
     for source in shown:
         _show(source)
+    for place in _PLACES:
+        Path(f"/{place}").symlink_to(f"{WORK}/{place}")
     _write_accounts()
     linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
     _mount_devices()
