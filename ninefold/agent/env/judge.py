@@ -34,12 +34,11 @@ class Judge:
         self._isolation: RuntimeKind = isolation
         self._runtime: SandboxRuntime | None = None
 
-    def batch(self, items: Sequence[Item], seconds: float) -> list[Result]:
-        """A verdict for each item, in order; `seconds` bounds each of them."""
-        names = {task["family"] for task, _ in items}
+    def batch(self, items: Sequence[Item], seconds: float, families: Mapping[str, str]) -> list[Result]:
+        """A verdict for each item, in order; `seconds` bounds each of them, `families` says where each family is found."""
         results: list[Result] = []
         while len(results) < len(items):
-            problems = self._prepare(names)
+            problems = self._prepare(families)
             results += self._child(items[len(results) :], seconds, problems)
         return results
 
@@ -49,13 +48,13 @@ class Judge:
             self._runtime.close()
             self._runtime = None
 
-    def _prepare(self, names: set[str]) -> dict[str, str]:
+    def _prepare(self, families: Mapping[str, str]) -> dict[str, str]:
         """Import families and open the runtime once, for all children to inherit; family → why it cannot be judged."""
         problems: dict[str, str] = {}
-        for name in sorted(names):
+        for name, place in families.items():
             caught: list[NinefoldError] = []
             with boundary(VerifierError, "the judge cannot start", catch=caught.append):
-                if family(name).isolated and self._runtime is None:
+                if family(place).isolated and self._runtime is None:
                     self._runtime = _open(self._isolation)
             if caught:
                 problems[name] = str(caught[0])
@@ -141,6 +140,6 @@ def main(isolation: RuntimeKind, descriptor: int) -> None:
     with socket.socket(fileno=descriptor) as peer, peer.makefile("rw") as stream:
         for line in stream:
             request = json.loads(line)
-            results = judge.batch(request["items"], request["seconds"])
+            results = judge.batch(request["items"], request["seconds"], request["families"])
             print(json.dumps([_plain(result) for result in results]), file=stream, flush=True)
     judge.close()

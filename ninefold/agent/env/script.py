@@ -34,10 +34,15 @@ def use(tool: str, /, think: str = "", **arguments: str) -> Move:
     return Move(think=think, calls=(Call(tool=tool, arguments=arguments),))
 
 
-def answers(response: str) -> Script:
-    """A policy that says something and does nothing."""
+def plays(*moves: Move) -> Script:
+    """A policy that makes these moves, whatever it sees."""
 
     def steps() -> Steps:
-        yield Move(response=response)
+        yield from moves
 
     return Script(steps())
+
+
+def answers(response: str) -> Script:
+    """A policy that says something and does nothing."""
+    return plays(Move(response=response))

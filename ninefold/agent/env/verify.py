@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 import ninefold
+from ninefold.agent.env import place_of
 from ninefold.core.errors import VerifierError
 from ninefold.core.records import task_record
 from ninefold.core.types import Result, Task
@@ -48,7 +49,9 @@ class FreshVerifier:
         """A verdict for each, in order; all are judged by one fresh process."""
         if not items:
             return []
-        request = json.dumps({"seconds": self._seconds, "items": [[task_record(task), final] for task, final in items]})
+        families = {task.family: place_of(task.family) for task, _ in items}
+        judged = [[task_record(task), final] for task, final in items]
+        request = json.dumps({"seconds": self._seconds, "families": families, "items": judged})
         with self._lock:
             answer = self._ask(request)
         return [Result(status=status, score=score, detail=detail) for status, score, detail in json.loads(answer)]
