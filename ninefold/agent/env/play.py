@@ -19,15 +19,16 @@ def play(
     Ends at the first move without calls, or when the task's turns are used up.
     """
     try:
-        final = _episode(family, task, policy, seed, runtime)
+        final = final_state(family, task, policy, seed, runtime)
         return family.verify(task, final, runtime=runtime), final
     except SandboxError as error:
         return Result(status="invalid", detail=str(error)), {}
 
 
-def _episode(
+def final_state(
     family: Family, task: Task, policy: ScriptedPolicy, seed: int, runtime: SandboxRuntime | None
 ) -> Mapping[str, Any]:
+    """What the verifier would be shown, as JSON. Raises SandboxError."""
     world = family.open(task, seed=seed, runtime=runtime)
     try:
         observations: list[Observation] = []

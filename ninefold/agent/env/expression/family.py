@@ -103,6 +103,17 @@ class Expression:
             return Result(status="invalid", detail=str(error))
         return Result(status="pass", score=1.0) if right else Result(status="fail", detail="the hidden check disagrees")
 
+    def observe(self, task: Task, final: Mapping[str, Any], seed: int, *, runtime: SandboxRuntime | None = None) -> Any:
+        """What the expression is worth, or what the function returns for other inputs."""
+        response = final.get("response")
+        if not isinstance(response, str) or runtime is None:
+            return response
+        if task.level == 0:
+            return expression_value(runtime, response)
+        rng = rng_of("observe", task.id, seed)
+        calls = [[rng.randint(-99, 99)] for _ in range(12)]
+        return candidate.results(runtime, {"submitted.py": response}, "submitted", "f", calls)
+
     def gold(self, task: Task) -> ScriptedPolicy:
         return policies.gold(task)
 
