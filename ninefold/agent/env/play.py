@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ninefold.core.errors import SandboxError
 from ninefold.core.protocols import Family, Observation, SandboxRuntime, ScriptedPolicy
 from ninefold.core.types import Result, Task
+from ninefold.sandbox.runtime import open_runtime
 
 
 def play(
@@ -45,3 +47,17 @@ def final_state(
         return json.loads(json.dumps(world.final(response)))
     finally:
         world.close()
+
+
+@contextmanager
+def runtime_for(family: Family) -> Iterator[SandboxRuntime | None]:
+    """The sandbox runtime that the family needs; None where it needs none. Raises SandboxUnavailable."""
+    if not family.isolated:
+        yield None
+        return
+    runtime = open_runtime("namespace")
+    try:
+        runtime.check()
+        yield runtime
+    finally:
+        runtime.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from ninefold.core.protocols import Move, Observation
+from ninefold.core.protocols import Move, Observation, ScriptedPolicy
 from ninefold.core.types import Call
 
 Steps = Generator[Move, Sequence[Observation], None]
@@ -47,3 +47,16 @@ def plays(*moves: Move) -> Script:
 def answers(response: str) -> Script:
     """A policy that says something and does nothing."""
     return plays(Move(response=response))
+
+
+class Recorder:
+    """Plays a policy and keeps its moves."""
+
+    def __init__(self, policy: ScriptedPolicy) -> None:
+        self._policy = policy
+        self.moves: list[Move] = []
+
+    def move(self, observations: Sequence[Observation]) -> Move:
+        """The policy's next turn."""
+        self.moves.append(self._policy.move(observations))
+        return self.moves[-1]

@@ -1,4 +1,4 @@
-"""Put things where they belong: an example of a family, which `ninefold task new` copies."""
+"""Put things where they belong."""
 
 from .family import Example
 

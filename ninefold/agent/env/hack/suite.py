@@ -9,9 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 from ninefold.agent.env.hack.catalogue import catalogue
 from ninefold.agent.env.hack.mutants import Moves, mutants
 from ninefold.agent.env.play import final_state, play
-from ninefold.agent.env.script import plays
+from ninefold.agent.env.script import Recorder, plays
 from ninefold.core.errors import UserError
-from ninefold.core.protocols import Family, Move, Observation, SandboxRuntime, ScriptedPolicy
+from ninefold.core.protocols import Family, SandboxRuntime, ScriptedPolicy
 from ninefold.core.seeds import rng_of
 from ninefold.core.types import Result, Task
 
@@ -190,18 +190,6 @@ def _play_mutants(target: _Target, most: int, tally: _Tally) -> None:
 
 def _recorded(family: Family, task: Task, runtime: SandboxRuntime | None) -> Moves:
     """The moves that gold makes."""
-    recorder = _Recorder(family.gold(task))
+    recorder = Recorder(family.gold(task))
     final_state(family, task, recorder, task.seed, runtime)
     return tuple(recorder.moves)
-
-
-class _Recorder:
-    """Plays a policy and keeps its moves."""
-
-    def __init__(self, policy: ScriptedPolicy) -> None:
-        self._policy = policy
-        self.moves: list[Move] = []
-
-    def move(self, observations: list[Observation]) -> Move:
-        self.moves.append(self._policy.move(observations))
-        return self.moves[-1]
