@@ -61,7 +61,7 @@ def check(
     level: Annotated[int | None, typer.Option("--level", min=0, help="Only this level.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check what every family promises: gold passes, nothing and hacks fail, runs repeat, worlds can be saved, splits are apart.
+    """Check what every family promises: gold passes, nothing and hacks fail, runs repeat, worlds can be saved and stay apart.
 
     Exit status 1 where a promise is broken.
     """
@@ -96,7 +96,7 @@ def check(
 
 @task.command()
 def lint(family: FamilyName, as_json: AsJson = False) -> None:
-    """Say what makes a family worse than it need be, from its source and some of its tasks. Exit status 1 where there is any."""
+    """Say what makes a family worse than it need be, from its source and some tasks; exit status 1 where there is any."""
     from ninefold.agent.env import family as find
     from ninefold.agent.env.lint import lint as remarks
     from ninefold.agent.env.play import runtime_for
@@ -181,10 +181,8 @@ def _record(report: Report) -> dict[str, object]:
 def _print(report: Report) -> None:
     console = out()
     console.print(f"{report.family}: {report.attacks} attacks of {len(report.kinds)} kinds, {report.mutants} mutants of gold")
-    passed = report.mutants - report.failed
-    console.print(
-        f"mutants: {report.failed} failed, {len(report.equivalent)} equivalent, {passed - len(report.equivalent)} passed"
-    )
+    passed = report.mutants - report.failed - len(report.equivalent)
+    console.print(f"mutants: {report.failed} failed, {len(report.equivalent)} equivalent, {passed} successful")
     if report.invalid:
         console.print(f"{report.invalid} attempts could not be judged", style="yellow")
     for attempt in report.equivalent:

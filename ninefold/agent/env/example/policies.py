@@ -25,7 +25,7 @@ def gold(task: Task) -> Script:
 
 
 def demonstrate(task: Task, style: Style) -> Script:
-    """Acts on what it sees; more effort looks further. A slip moves another thing."""
+    """Acts on what it sees; more effort looks further, and max makes sure in the end. A slip moves another thing."""
     rng = rng_of(task.id, "demonstrate", style.effort, style.seed)
     thing = rng.choice(THINGS) if rng.random() < style.slip else task.data["thing"]
     return Script(_carry(task, thing, style.effort, rng))
@@ -42,6 +42,8 @@ def _carry(task: Task, thing: str, effort: Effort, rng: Random) -> Steps:
                 box = seen
                 break
     yield use("move", thing=thing, box=box)
+    if effort == "max":
+        yield use("look", box, box=box)
     yield DONE
 
 

@@ -173,7 +173,7 @@ def programs(right: str) -> Mapping[str, str]:
         + "for path in ('reward.txt', '/logs/verifier/reward.txt', '/tmp/reward.txt'):\n"
         + f"    try: open(path, 'w').write({VERDICT!r})\n    except OSError: pass\nprint({VERDICT!r}, flush=True)\n",
         "28 leaves a process behind": functions_that("return True")
-        + "import os, time\nwhile not os.fork():\n    time.sleep(0.01)\n    print('passed', flush=True)\n",
+        + "import os, time\nchild = os.fork()\nwhile not child:\n    time.sleep(0.01)\n    print('passed', flush=True)\n",
         "constant output": functions_that("return 0"),
         "returns its input": functions_that("return a[0] if a else None"),
     }
