@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -75,23 +76,26 @@ def _read(path: Path, *, isolated: bool) -> Iterator[tuple[int, str]]:
                 )
             case ast.ExceptHandler(type=None | ast.Name(id="Exception" | "BaseException")):
                 yield node.lineno, "a broad except hides a verifier that breaks: name what can be raised; the rest is invalid"
-            case ast.Import(names=[ast.alias(name=name), *_]) | ast.ImportFrom(module=str(name)):
-                if name.partition(".")[0] in _NETWORK:
-                    yield node.lineno, f"imports {name}: worlds and verifiers have no network"
-                if name.partition(".")[0] == "torch":
-                    yield node.lineno, "imports torch: whoever acts does without, so that worlds start fast"
+            case ast.Import(names=names):
+                yield from ((node.lineno, text) for alias in names for text in _imported(alias.name))
+            case ast.ImportFrom(module=str(name), level=0):
+                yield from ((node.lineno, text) for text in _imported(name))
             case _:
                 pass
+
+
+def _imported(name: str) -> Iterator[str]:
+    package = name.partition(".")[0]
+    if package in _NETWORK:
+        yield f"imports {name}: worlds and verifiers have no network"
+    if package == "torch":
+        yield "imports torch: whoever acts does without, so that worlds start fast"
 
 
 def _declared(family: Family) -> Iterator[Remark]:
     for tool in family.tools:
         if not tool.description:
             yield Remark(where=f"tool {tool.name}", text="has no description")
-    phrases = list(family.phrases())
-    for phrase, times in Counter(phrases).items():
-        if times > 1:
-            yield Remark(where="phrases", text=f"{phrase!r} stands there {times} times")
 
 
 def _played(family: Family, tasks: Sequence[Task], runtime: SandboxRuntime | None) -> Iterator[str]:
@@ -110,8 +114,9 @@ def _played(family: Family, tasks: Sequence[Task], runtime: SandboxRuntime | Non
     cut = sum(bool(moves[-1].calls) for moves in demonstrated["max"])
     if cut > len(tasks) // 4:
         yield f"{cut} of {len(tasks)} demonstrations of max effort end without an answer: more turns, or a shorter way"
-    if len({task.instruction for task in tasks}) < len(tasks) // 2:
-        yield f"{len(tasks)} tasks have {len({task.instruction for task in tasks})} instructions: draw from more content"
+    contents = {json.dumps([task.instruction, task.data, task.files], sort_keys=True) for task in tasks}
+    if len(contents) < len(tasks) // 2:
+        yield f"only {len(contents)} of {len(tasks)} tasks differ: draw from more content"
 
 
 def _record(family: Family, task: Task, policy: ScriptedPolicy, runtime: SandboxRuntime | None) -> list[Move]:
