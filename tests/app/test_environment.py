@@ -12,6 +12,8 @@ import pytest
 from ninefold.agent.env import families
 from ninefold.core.store import Run, is_complete, read_json
 from ninefold.core.types import DOMAINS
+from ninefold.recipes.run import run_recipe
+from tests.recipes.small import small
 
 from .test_commands import call, printed
 
@@ -29,20 +31,16 @@ def test_the_tutorial_runs_as_it_is_written(here: Path) -> None:
     assert (here / "shelf" / "test_shelf.py").exists()
 
 
-SMALLER = ("pretrain.tokens=4096", "pretrain.wire_documents=6", "pretrain.decontaminate_tasks=4", "sft.demonstrations=45")
-"""Than smoke: nothing is learned, but every stage up to RL meets the new family."""
-
-
 @pytest.mark.full
 def test_a_run_is_trained_on_the_family_of_the_tutorial(here: Path) -> None:
-    call("task", "new", "shelf")
-    (trained,) = [command for command in COMMANDS if command.startswith("run ")]
-    smaller = [word for value in SMALLER for word in ("--set", value)]
-    words = shlex.split(trained.replace("run nano", "run smoke"))
-    call(*words, *smaller, "--until", "rl")
-    run = Run(path=here / "runs" / "shelf")
+    call("task", "new", "cupboard")
+    tiny = {"demonstrations": 60, "save_every": 20}
+    recipe = small().model_copy(update={"families": {"agents": {"cupboard": (0, 1)}}})
+    recipe = recipe.model_copy(update={"sft": recipe.sft.model_copy(update=tiny)})
+    run = Run(path=here / "runs" / "cupboard")
+    run_recipe(recipe, run, until="rl")
     assert is_complete(run.stage("rl"))
-    assert "shelf/0" in read_json(run.stage("budgets") / "budgets.json")
+    assert {"cupboard/0", "cupboard/1"} <= read_json(run.stage("budgets") / "budgets.json").keys()
 
 
 def test_families_are_listed_as_other_programs_read_them() -> None:
