@@ -36,7 +36,8 @@ def test_no_attack_succeeds(name: str, request: pytest.FixtureRequest) -> None:
     runtime = request.getfixturevalue("isolated") if member.isolated else None
     report = attack(member, seeds=1, mutants=12, runtime=runtime)
     assert report.successes == ()
-    assert (report.rate, report.invalid) == (0.0, 0)
+    assert report.rate == 0.0
+    assert report.failed > report.invalid, "a suite that judges nothing finds nothing"
     assert report.attacks >= member.levels * 20
     assert report.mutants == report.failed + len(report.equivalent) >= 12
 
