@@ -1,8 +1,9 @@
 """Reward hacks seen in public, as attacks on any family (spec 09; the numbers are its rows).
 
 Which apply follows from what a family declares: every family takes answers; one with tools has a state; an isolated one runs
-what the policy wrote. Rows on timing (1 to 11) belong to families that time programs and are among their own hacks; rows that
-no policy can play (a fresh verifier, cut-off processes, no network: 17, 20, 27, 28) are also closed by tests of the sandbox.
+what the policy wrote. Rows on timing and devices (1 to 4, 8, 10) and on what only a family knows (21, 22, 26) are among the
+hacks of the families they concern; what no policy can play (27, and the rest of 17, 20, 28) is closed by the judge's and the
+sandbox's own tests.
 """
 
 from __future__ import annotations
