@@ -57,7 +57,8 @@ class Kit:
         families: dict[str, Family] = {}
         for domain, chosen in self.recipe.families.items():
             for name, levels in chosen.items():
-                families[name] = family = env.family(name)
+                family = env.family(name)
+                families[family.name] = family
                 if family.domain != domain:
                     raise UserError(f"families.{domain}.{name}: {name} is a family of domain {family.domain}; name it there")
                 if not levels or not all(0 <= level < family.levels for level in levels):
@@ -104,9 +105,7 @@ class Kit:
         if not isinstance(self._isolation, SandboxUnavailable):
             return {}
         chosen = self.recipe.families.items()
-        return {
-            domain: str(self._isolation) for domain, levels in chosen if any(self.families[name].isolated for name in levels)
-        }
+        return {domain: str(self._isolation) for domain, levels in chosen if any(env.family(name).isolated for name in levels)}
 
     def tasks(self, domain: Domain, split: Split, count: int, *names: object) -> list[Task]:
         """`count` tasks of a domain's families and levels, fixed by split and `names`; with budgets once they are measured."""
@@ -117,7 +116,7 @@ class Kit:
         rng = rng_of("task", domain, split, *names, index)
         kinds = [(family, level) for family, levels in self.recipe.families[domain].items() for level in levels]
         family, level = kinds[index % len(kinds)]
-        task = self.families[family].generate(split, level, rng.getrandbits(48))
+        task = env.family(family).generate(split, level, rng.getrandbits(48))
         return replace(task, budget=budget_of(task, self.budgets)) if self.budgets else task
 
     @property

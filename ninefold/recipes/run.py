@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ninefold import __version__
+from ninefold.agent.env import family
 from ninefold.core.config import to_toml
 from ninefold.core.errors import UserError
 from ninefold.core.events import SCHEMA_VERSION, Emit
@@ -150,7 +151,7 @@ def check_blind(kit: Kit) -> None:
     """Raise UserError where a family shows pictures: the model reads none."""
     for domain, chosen in kit.recipe.families.items():
         for name, levels in chosen.items():
-            if kit.families[name].generate("train", levels[0], 0).pictures:
+            if family(name).generate("train", levels[0], 0).pictures:
                 where, model = f"families.{domain}.{name}", kit.recipe.preset
                 raise UserError(f"{where} shows pictures, and preset {model} reads none: set preset=nano-vision")
 

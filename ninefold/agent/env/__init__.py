@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
+from pathlib import Path
 
+from ninefold.agent.env.load import installed, load_entry, load_path
 from ninefold.core.errors import UserError
 from ninefold.core.protocols import Family
 
@@ -21,20 +22,50 @@ _FAMILIES: dict[str, str] = {
     "repair": "ninefold.agent.env.repair:Repair",
 }
 
-
 _IMPORTED: dict[str, str] = {"harbor": "ninefold.agent.env.harbor:Harbor"}
 """Families of tasks that come from elsewhere: they generate none, and no list of families names them."""
 
+_found: dict[str, Family] = {}
+"""Families in use, by their own names."""
+_places: dict[str, Path] = {}
+"""Where those lie that were found by path."""
 
-@cache
+
 def family(name: str) -> Family:
-    """The family of that name; its module is imported at first use."""
-    if name not in _FAMILIES | _IMPORTED:
-        raise UserError(f"no task family {name!r}; there are {', '.join(_FAMILIES)}")
-    module, _, symbol = (_FAMILIES | _IMPORTED)[name].partition(":")
-    return getattr(import_module(module), symbol)()
+    """A family by name: built in, of an installed package (entry point group `ninefold.families`), or already found by path;
+    else `name` is the path of a file or folder that defines FAMILY, and the family is known by its own name from then on.
+
+    Raises UserError where there is none, or where another family has its name.
+    """
+    if name in _found:
+        return _found[name]
+    if name in (ours := _FAMILIES | _IMPORTED):
+        module, _, symbol = ours[name].partition(":")
+        _found[name] = getattr(import_module(module), symbol)()
+    elif name in (entries := installed()):
+        _found[name] = load_entry(entries[name])
+    elif Path(name).exists():
+        return _at(Path(name).resolve())
+    else:
+        known = ", ".join([*_FAMILIES, *entries])
+        raise UserError(f"no task family {name!r}, nor a file or folder there; there are {known}")
+    return _found[name]
+
+
+def _at(path: Path) -> Family:
+    found = load_path(path)
+    if found.name in _FAMILIES or _places.get(found.name, path) != path:
+        other = _places.get(found.name, "ninefold's own")
+        raise UserError(f"the family of {path} is called {found.name}, and so is {other}: give it another name")
+    _places[found.name] = path
+    return _found.setdefault(found.name, found)
+
+
+def place_of(name: str) -> str:
+    """What another process, which may know less, gives to `family` for the family of that name."""
+    return str(_places.get(name, name))
 
 
 def families() -> dict[str, Family]:
-    """Every family by name, in the order of reports."""
-    return {name: family(name) for name in _FAMILIES}
+    """Every family by name, in the order of reports: built in, then of installed packages."""
+    return {name: family(name) for name in [*_FAMILIES, *installed()]}

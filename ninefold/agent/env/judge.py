@@ -45,6 +45,8 @@ class Ask:
     """Bound of each verification."""
     until: float | None = None
     """The moment on this machine's monotonic clock by which all of them have to end; None: no such bound."""
+    families: Mapping[str, str]
+    """Where each family of them is found (`env.place_of`)."""
     places: tuple[int, ...]
     """Number of each item, which its verdict is signed for."""
     items: tuple[tuple[dict[str, Any], dict[str, Any]], ...]
@@ -89,7 +91,8 @@ class Judge:
     def _child(self, ask: Ask, chosen: Sequence[int], patience: float, deadline: float) -> Iterator[tuple[int, Result | None]]:
         """Verdicts of one child on the chosen items, in order; at the first that it does not come to the end of, the last:
         None where it took more than `patience` seconds, or the deadline passed."""
-        problems = self._prepare({ask.items[index][0]["family"] for index in chosen})
+        names = sorted({ask.items[index][0]["family"] for index in chosen})
+        problems = self._prepare({name: ask.families[name] for name in names})
         reading, writing = os.pipe()
         pid = os.fork() if self._seclusion is None else self._seclusion.fork()
         if pid == 0:
@@ -117,13 +120,13 @@ class Judge:
                 # Its conversation with the runtime may have been cut in the middle.
                 self.close()
 
-    def _prepare(self, names: set[str]) -> dict[str, str]:
+    def _prepare(self, families: Mapping[str, str]) -> dict[str, str]:
         """Import families and open the runtime once, for all children to inherit; family → why it cannot be judged."""
         problems: dict[str, str] = {}
-        for name in sorted(names):
+        for name, place in families.items():
             caught: list[NinefoldError] = []
             with boundary(VerifierError, "the judge cannot start", catch=caught.append):
-                if family(name).isolated and self._runtime is None:
+                if family(place).isolated and self._runtime is None:
                     self._runtime = _open(self._isolation)
             if caught:
                 problems[name] = str(caught[0])

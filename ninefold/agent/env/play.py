@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ninefold.core.errors import SandboxError
 from ninefold.core.protocols import Family, Observation, SandboxRuntime, ScriptedPolicy
 from ninefold.core.types import Result, Task
+from ninefold.sandbox.runtime import open_runtime
 
 
 def play(
@@ -19,15 +21,16 @@ def play(
     Ends at the first move without calls, or when the task's turns are used up.
     """
     try:
-        final = _episode(family, task, policy, seed, runtime)
+        final = final_state(family, task, policy, seed, runtime)
         return family.verify(task, final, runtime=runtime), final
     except SandboxError as error:
         return Result(status="invalid", detail=str(error)), {}
 
 
-def _episode(
+def final_state(
     family: Family, task: Task, policy: ScriptedPolicy, seed: int, runtime: SandboxRuntime | None
 ) -> Mapping[str, Any]:
+    """What the verifier would be shown, as JSON. Raises SandboxError."""
     world = family.open(task, seed=seed, runtime=runtime)
     try:
         observations: list[Observation] = []
@@ -44,3 +47,17 @@ def _episode(
         return json.loads(json.dumps(world.final(response)))
     finally:
         world.close()
+
+
+@contextmanager
+def runtime_for(family: Family) -> Iterator[SandboxRuntime | None]:
+    """The sandbox runtime that the family needs; None where it needs none. Raises SandboxUnavailable."""
+    if not family.isolated:
+        yield None
+        return
+    runtime = open_runtime("namespace")
+    try:
+        runtime.check()
+        yield runtime
+    finally:
+        runtime.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from ninefold.core.protocols import Move, Observation
+from ninefold.core.protocols import Move, Observation, ScriptedPolicy
 from ninefold.core.types import Call
 
 Steps = Generator[Move, Sequence[Observation], None]
@@ -34,10 +34,29 @@ def use(tool: str, /, think: str = "", **arguments: str) -> Move:
     return Move(think=think, calls=(Call(tool=tool, arguments=arguments),))
 
 
-def answers(response: str) -> Script:
-    """A policy that says something and does nothing."""
+def plays(*moves: Move) -> Script:
+    """A policy that makes these moves, whatever it sees."""
 
     def steps() -> Steps:
-        yield Move(response=response)
+        for move in moves:  # noqa: UP028  (what a tuple yields takes no `send`)
+            yield move
 
     return Script(steps())
+
+
+def answers(response: str) -> Script:
+    """A policy that says something and does nothing."""
+    return plays(Move(response=response))
+
+
+class Recorder:
+    """Plays a policy and keeps its moves."""
+
+    def __init__(self, policy: ScriptedPolicy) -> None:
+        self._policy = policy
+        self.moves: list[Move] = []
+
+    def move(self, observations: Sequence[Observation]) -> Move:
+        """The policy's next turn."""
+        self.moves.append(self._policy.move(observations))
+        return self.moves[-1]

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 import ninefold
+from ninefold.agent.env import place_of
 from ninefold.agent.env.verdict import new_nonce, opened
 from ninefold.core.errors import VerifierError
 from ninefold.core.records import task_record
@@ -58,9 +59,8 @@ class FreshVerifier:
         results: dict[int, Result] = {}
         deadline = None if within is None else time.monotonic() + within
         with self._lock:
-            for _ in range(
-                2
-            ):  # a judge that was killed, since the last question or in the middle of this one, is replaced once
+            # A judge that was killed, since the last question or in the middle of this one, is replaced once.
+            for _ in range(2):
                 left = [place for place in range(len(items)) if place not in results]
                 if left:
                     self._ask(items, left, results, deadline)
@@ -94,6 +94,7 @@ class FreshVerifier:
             self._judge = _Judge(self._isolation)
         with suppress(ConnectionError, TimeoutError):
             ask = {"nonce": nonce, "seconds": self._seconds, "until": deadline, "places": left, "items": records}
+            ask["families"] = {items[place][0].family: place_of(items[place][0].family) for place in left}
             self._judge.wait_at_most(None if deadline is None else max(0.0, deadline - time.monotonic()) + _GRACE)
             print(json.dumps(ask), file=self._judge.stream, flush=True)
             for _ in left:

@@ -134,3 +134,14 @@ def test_a_function_is_judged_by_what_it_returns(isolated):
         ("", False),
     ):
         assert function_fits(isolated, code, inputs, outputs) == right, code
+
+
+def test_a_bend_in_the_wrong_place_is_wrong(isolated):
+    tasks = [t for seed in range(8) if (t := FAMILY.generate("train", 2, seed)).data["rule"]["kind"] == "bend"]
+    assert tasks
+    for task in tasks:
+        rule = Rule(**task.data["rule"])
+        for place in (rule.c - 1, rule.c + 1, 0):
+            moved = Rule(kind="bend", a=rule.a, b=rule.b, c=place)
+            assert all(moved.value(x) == rule.value(x) for x in HIDDEN_INPUTS), "hidden inputs alone would not tell"
+            assert FAMILY.verify(task, {"response": moved.source}, runtime=isolated).status == "fail"

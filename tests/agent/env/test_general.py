@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -166,6 +167,15 @@ def test_gym_gives_no_part_marks():
     answer = task.data["entry"]["answer"]
     assert GYM.verify(task, {"response": f"{answer} or so"}).score == 0.0
     assert GYM.verify(task, {"response": f"+{answer}.00"}).status == "pass", "the package's scorer reads numbers"
+
+
+def test_the_gym_takes_no_number_that_was_not_given():
+    task = next(t for s in range(50) if (t := GYM.generate("train", 0, s)).data["dataset"] == "number_sorting")
+    given = json.loads(task.data["entry"]["answer"].replace("'", '"'))
+    ascending = sorted(given, key=float)
+    nearly = [*given[:-1], str(float(given[-1]) + (0.5 if given == ascending else -0.5))]
+    assert GYM.verify(task, {"response": json.dumps(given)}).status == "pass"
+    assert GYM.verify(task, {"response": json.dumps(nearly)}).status == "fail"
 
 
 def test_a_scorer_broken_by_the_answer_is_a_fail_and_a_broken_task_is_invalid():

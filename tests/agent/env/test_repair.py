@@ -110,3 +110,12 @@ def test_untouched_files_are_judged_without_running_anything():
     assert FAMILY.verify(task, {"files": {path: task.files[path] for path in task.data["right"]}}).status == "fail"
     assert FAMILY.verify(task, {"files": dict(task.data["right"])}).status == "invalid"
     assert FAMILY.verify(task, {"files": {}}).status == "fail"
+
+
+def test_a_boundary_that_the_hidden_calls_miss_is_met(isolated):
+    tasks = [t for seed in range(60) if (t := FAMILY.generate("train", 1, seed)).data["function"] == "total"]
+    assert len(tasks) > 3
+    for task in tasks:
+        mended = {path: text.replace("if x > ", "if x >= ") for path, text in task.data["right"].items()}
+        assert FAMILY.verify(task, {"files": mended}, runtime=isolated).status == "fail"
+        assert FAMILY.verify(task, {"files": task.data["right"]}, runtime=isolated).status == "pass"

@@ -82,7 +82,9 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> None:
 def ask(*names: str, seconds: float = 20.0, within: float | None = None) -> Ask:
     items = tuple((task_record(replace(TASK, family=name, id=f"{name}/{n}")), {}) for n, name in enumerate(names))
     until = None if within is None else time.monotonic() + within
-    return Ask(nonce=new_nonce(), seconds=seconds, until=until, places=tuple(range(len(items))), items=items)
+    families = {name: name for name in names}
+    places = tuple(range(len(items)))
+    return Ask(nonce=new_nonce(), seconds=seconds, until=until, families=families, places=places, items=items)
 
 
 @pytest.mark.usefixtures("plugged")

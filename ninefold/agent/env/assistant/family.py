@@ -44,6 +44,11 @@ class Assistant:
         """Combine the criteria of all events; a pass needs every one."""
         return score([Criterion.parse(data) for data in task.data["criteria"]], final)
 
+    def observe(self, task: Task, final: Mapping[str, Any], seed: int, *, runtime: SandboxRuntime | None = None) -> Any:
+        """What was written, in any order, and the answer where one is asked for."""
+        asked = any(data["answer"] is not None for data in task.data["criteria"])
+        return {"written": sorted(map(str, final["written"])), "response": final["response"] if asked else None}
+
     def gold(self, task: Task) -> ScriptedPolicy:
         return policies.gold(task)
 

@@ -67,6 +67,9 @@ LEVEL_RULES: tuple[tuple[str, ...], ...] = ((), ("line",), ("square", "bend"))
 HIDDEN_INPUTS: tuple[int, ...] = (-7, -1, 0, 12, 31, 100)
 """What a submitted function is tried on; never among the examples."""
 
+FURTHER_INPUTS = range(-12, 21)
+"""What it is tried on besides: every place where a rule may bend, and both sides of it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:

@@ -10,10 +10,10 @@ from ninefold.agent.env import candidate
 from ninefold.agent.env.calls import refusal
 from ninefold.agent.env.draw import draw
 from ninefold.agent.env.expression import policies
-from ninefold.agent.env.expression.content import AMBIGUOUS, HIDDEN_INPUTS, LEVEL_RULES, WORDINGS, Rule, Targets
+from ninefold.agent.env.expression.content import AMBIGUOUS, FURTHER_INPUTS, HIDDEN_INPUTS, LEVEL_RULES, WORDINGS, Rule, Targets
 from ninefold.agent.env.expression.execution import expression_value, function_fits
 from ninefold.core.errors import SandboxError, SandboxUnavailable
-from ninefold.core.protocols import ExecLimits, Observation, SandboxRuntime, ScriptedPolicy, Style, Tool
+from ninefold.core.protocols import Observation, SandboxRuntime, ScriptedPolicy, Style, Tool
 from ninefold.core.seeds import rng_of
 from ninefold.core.types import Call, Domain, Limits, Result, Split, Task
 
@@ -34,7 +34,7 @@ class ExpressionWorld:
         refused = refusal(call, (RUN,))
         if refused is not None:
             return Observation(text=refused)
-        right = fits(self._task, call.arguments["code"], "shown", self._runtime, candidate.tool_limits(self._task))
+        right = looks_right(self._task, call.arguments["code"], self._runtime)
         return Observation(text="right" if right else "wrong")
 
     def final(self, response: str | None) -> Mapping[str, Any]:
@@ -47,12 +47,21 @@ class ExpressionWorld:
         pass
 
 
-def fits(task: Task, code: str, check: str, runtime: SandboxRuntime, limits: ExecLimits = candidate.LIMITS) -> bool:
-    """Execute `code` and compare with what the named check ("shown" or "hidden") of the task expects."""
+def looks_right(task: Task, code: str, runtime: SandboxRuntime) -> bool:
+    """Whether `code` hits the target, or fits the examples, when it is executed."""
     if task.level == 0:
         return expression_value(runtime, code) == task.data["hidden"]
-    expected = task.data[check]
-    return function_fits(runtime, code, expected["inputs"], expected["outputs"], limits)
+    shown = task.data["shown"]
+    return function_fits(runtime, code, shown["inputs"], shown["outputs"], candidate.tool_limits(task))
+
+
+def is_right(task: Task, code: str, runtime: SandboxRuntime) -> bool:
+    """Whether `code` hits the target, or is the rule for hidden inputs and all around its bend, when it is executed."""
+    if task.level == 0:
+        return expression_value(runtime, code) == task.data["hidden"]
+    rule, hidden = policies.rule_of(task), task.data["hidden"]
+    inputs = [*hidden["inputs"], *FURTHER_INPUTS]
+    return function_fits(runtime, code, inputs, [*hidden["outputs"], *map(rule.value, FURTHER_INPUTS)])
 
 
 class Expression:
@@ -98,10 +107,21 @@ class Expression:
         if runtime is None:
             return Result(status="invalid", detail="no sandbox runtime to judge in")
         try:
-            right = fits(task, response, "hidden", runtime)
+            right = is_right(task, response, runtime)
         except SandboxError as error:
             return Result(status="invalid", detail=str(error))
         return Result(status="pass", score=1.0) if right else Result(status="fail", detail="the hidden check disagrees")
+
+    def observe(self, task: Task, final: Mapping[str, Any], seed: int, *, runtime: SandboxRuntime | None = None) -> Any:
+        """What the expression is worth, or what the function returns for other inputs."""
+        response = final.get("response")
+        if not isinstance(response, str) or runtime is None:
+            return response
+        if task.level == 0:
+            return expression_value(runtime, response)
+        rng = rng_of("observe", task.id, seed)
+        calls = [[rng.randint(-99, 99)] for _ in range(12)]
+        return candidate.results(runtime, {"submitted.py": response}, "submitted", "f", calls)
 
     def gold(self, task: Task) -> ScriptedPolicy:
         return policies.gold(task)

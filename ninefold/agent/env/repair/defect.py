@@ -81,8 +81,8 @@ def _plant(program: Program, constants: Mapping[str, str], bug: tuple[str, str],
     """None where the bug does not show in enough of the calls."""
     broken = {path: _fill(source.replace(*bug), constants) for path, source in program.files.items()}
     right = {path: _fill(source, constants) for path, source in program.files.items()}
-    outputs = _run(right, program.function, calls)
-    wrong = [seen != output for seen, output in zip(_run(broken, program.function, calls), outputs)]
+    outputs = run(right, program.function, calls)
+    wrong = [seen != output for seen, output in zip(run(broken, program.function, calls), outputs)]
     # A failing call first, so that the public test shows the bug; the rest stay as drawn.
     order = sorted(range(len(calls)), key=lambda i: i != next((j for j, bad in enumerate(wrong) if bad), 0))
     if sum(wrong) < 2 or not any(wrong[i] for i in order[_PUBLIC:]):
@@ -102,7 +102,7 @@ def _fill(source: str, constants: Mapping[str, str]) -> str:
     return source
 
 
-def _run(files: Mapping[str, str], function: str, calls: Sequence[Arguments]) -> list[Any]:
+def run(files: Mapping[str, str], function: str, calls: Sequence[Arguments]) -> list[Any]:
     """What our own program returns; an error is a value like any other. Its files share one namespace."""
     source = "\n".join(reversed(list(files.values())))
     space: dict[str, Any] = {}

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from random import Random
 from typing import Any
 
 from ninefold.agent.env import candidate
 from ninefold.agent.env.draw import draw
 from ninefold.agent.env.repair import policies
-from ninefold.agent.env.repair.defect import Defect
-from ninefold.agent.env.repair.programs import LEVELS
+from ninefold.agent.env.repair.defect import Defect, run
+from ninefold.agent.env.repair.programs import LEVELS, Arguments
 from ninefold.agent.env.repair.world import TOOLS, RepairWorld
 from ninefold.core.errors import SandboxError, SandboxUnavailable
 from ninefold.core.protocols import SandboxRuntime, ScriptedPolicy, Style
+from ninefold.core.seeds import rng_of
 from ninefold.core.types import Domain, Limits, Result, Split, Task
+
+FURTHER = 256
+"""Calls that the verifier draws itself: so many that each of the thirty numbers that an argument may be is among them."""
 
 
 class Repair:
@@ -60,7 +65,7 @@ class Repair:
         return RepairWorld(task, runtime, saved)
 
     def verify(self, task: Task, final: Mapping[str, Any], *, runtime: SandboxRuntime | None = None) -> Result:
-        """Run the mended files, and only those, in a fresh sandbox against the hidden calls.
+        """Run the mended files, and only those, in a fresh sandbox against the hidden calls and many further ones.
 
         Nothing else of the working directory is looked at, so tests and planted files change nothing.
         """
@@ -72,7 +77,7 @@ class Repair:
         if runtime is None:
             return Result(status="invalid", detail="no sandbox runtime to judge in")
         module = PurePosixPath(next(iter(files))).stem
-        calls, outputs = zip(*task.data["hidden"])
+        calls, outputs = _calls(task)
         try:
             report = candidate.results(runtime, files, module, task.data["function"], calls)
         except SandboxError as error:
@@ -80,6 +85,14 @@ class Repair:
         if candidate.agree(report, outputs):
             return Result(status="pass", score=1.0)
         return Result(status="fail", detail="the hidden test fails")
+
+    def observe(self, task: Task, final: Mapping[str, Any], seed: int, *, runtime: SandboxRuntime | None = None) -> Any:
+        """What the mended function returns for other arguments."""
+        files = _handed_in(task, final)
+        if files is None or runtime is None:
+            return files
+        module, rng = PurePosixPath(next(iter(files))).stem, rng_of("observe", task.id, seed)
+        return candidate.results(runtime, files, module, task.data["function"], _drawn(task, rng, 12))
 
     def gold(self, task: Task) -> ScriptedPolicy:
         return policies.gold(task)
@@ -92,6 +105,19 @@ class Repair:
 
     def phrases(self) -> Sequence[str]:
         return ("Fix ", " fails .", "def f(x): return ", "f.py", "test_f.py", "passed", "written", "done", " is ", ", not ")
+
+
+def _calls(task: Task) -> tuple[list[Arguments], list[Any]]:
+    """Calls that judge, and what the right sources return: the hidden ones, and enough to meet each of their branches."""
+    hidden: list[tuple[Arguments, Any]] = task.data["hidden"]
+    further = _drawn(task, rng_of("further calls", task.id), FURTHER)
+    outputs = [output for _, output in hidden] + run(task.data["right"], task.data["function"], further)
+    return [call for call, _ in hidden] + further, outputs
+
+
+def _drawn(task: Task, rng: Random, count: int) -> list[Arguments]:
+    program = next(program for program in LEVELS[task.level] if program.function == task.data["function"])
+    return [program.arguments(rng) for _ in range(count)]
 
 
 def _handed_in(task: Task, final: Mapping[str, Any]) -> dict[str, str] | None:

@@ -61,6 +61,11 @@ class Research:
         wanted = [sentence for sentence, _ in task.data["claims"]]
         return note.judge(final.get("response"), wanted, texts, final.get("shown", ()))
 
+    def observe(self, task: Task, final: Mapping[str, Any], seed: int, *, runtime: SandboxRuntime | None = None) -> Any:
+        """The claims in any order, and which of the documents that they cite were read."""
+        claims = note.parse(final["response"] or "") or []
+        return sorted([*claim, claim.cited in final["shown"]] for claim in claims)
+
     def gold(self, task: Task) -> ScriptedPolicy:
         return policies.gold(task)
 

@@ -68,6 +68,10 @@ class Search:
             return Result(status="fail", detail=f"never opened entry {asked.cited}, which holds the answer")
         return Result(status="pass", score=1.0)
 
+    def observe(self, task: Task, final: Mapping[str, Any], seed: int, *, runtime: SandboxRuntime | None = None) -> Any:
+        """The answer, and whether the entry that holds it was opened."""
+        return [response_of(final), task.data["question"]["cited"] in final["opened"]]
+
     def gold(self, task: Task) -> ScriptedPolicy:
         return self.demonstrate(task, Style(effort="max", seed=0))
 

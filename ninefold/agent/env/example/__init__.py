@@ -1,0 +1,5 @@
+"""Put things where they belong."""
+
+from .family import Example
+
+FAMILY = Example()

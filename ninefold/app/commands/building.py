@@ -1,0 +1,200 @@
+"""`task` and `hack`: families of tasks written, checked, played by hand and attacked."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+from rich.table import Table as RichTable
+
+from ninefold.app.console import AsJson, Commands, err, out, print_json
+from ninefold.core.errors import UserError
+from ninefold.core.types import SPLITS, Split
+
+if TYPE_CHECKING:
+    from ninefold.agent.env.hack import Attempt, Report
+
+task = typer.Typer(cls=Commands, no_args_is_help=True, help="Write, check and play families of tasks.")
+hack = typer.Typer(cls=Commands, no_args_is_help=True, help="Attack families of tasks.")
+
+FamilyName = Annotated[str, typer.Argument(metavar="FAMILY", help="A family's name, or the path of its file or folder.")]
+
+
+@hack.callback()
+def _group() -> None:
+    """Keeps `run` a command of its own while it is the only one."""
+
+
+@task.command()
+def ls(as_json: AsJson = False) -> None:
+    """List the families: built in, and of installed packages."""
+    from ninefold.agent.env import families
+
+    found = [{"family": f.name, "domain": f.domain, "levels": f.levels} for f in families().values()]
+    if as_json:
+        print_json({"families": found})
+        return
+    grid = RichTable("family", "domain", "levels", box=None)
+    for row in found:
+        grid.add_row(*map(str, row.values()))
+    out().print(grid)
+
+
+@task.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the family and its folder: small letters, digits and _.")],
+    parent: Annotated[Path, typer.Option("--in", metavar="DIR", help="Where the folder is made.")] = Path(),
+) -> None:
+    """Write a new family that works as it is: generator, world, verifier, gold, demonstrator, hacks and a test."""
+    from ninefold.agent.env.scaffold import scaffold
+
+    for path in scaffold(name, parent):
+        typer.echo(path)
+
+
+@task.command()
+def check(
+    family: FamilyName,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Tasks of each split and level.")] = 8,
+    level: Annotated[int | None, typer.Option("--level", min=0, help="Only this level.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check what every family promises: gold passes, nothing and hacks fail, runs repeat, worlds can be saved and stay apart.
+
+    Exit status 1 where a promise is broken.
+    """
+    from ninefold.agent.env import check as promises
+    from ninefold.agent.env import family as find
+    from ninefold.agent.env.play import runtime_for
+
+    found = find(family)
+    if level is not None and level >= found.levels:
+        raise UserError(f"levels of {found.name} are 0 to {found.levels - 1}, got {level}")
+    levels = range(found.levels) if level is None else [level]
+    with runtime_for(found) as runtime, err().status(f"checking {found.name}"):
+        findings = list(promises.check(found, levels=levels, seeds=seeds, runtime=runtime))
+    broken = [finding for finding in findings if finding.faults]
+    if as_json:
+        print_json({"family": found.name, "seeds": seeds, "kept": not broken, "findings": [asdict(f) for f in findings]})
+    else:
+        grid = RichTable(found.name, *(f"level {n}" for n in levels), box=None)
+        for name in promises.PROMISES:
+            kept = [not finding.faults for finding in findings if finding.promise == name]
+            grid.add_row(name, *("[green]✓[/green]" if good else "[red]✗[/red]" for good in kept))
+        out().print(grid)
+        for finding in broken:
+            out().print(f"level {finding.level}, {finding.promise}:", style="red")
+            for fault in finding.faults[:5]:
+                out().print(f"  {fault}", soft_wrap=True, markup=False)
+            if len(finding.faults) > 5:
+                out().print(f"  and {len(finding.faults) - 5} more")
+    if broken:
+        raise typer.Exit(1)
+
+
+@task.command()
+def lint(family: FamilyName, as_json: AsJson = False) -> None:
+    """Say what makes a family worse than it need be, from its source and some tasks; exit status 1 where there is any."""
+    from ninefold.agent.env import family as find
+    from ninefold.agent.env.lint import lint as remarks
+    from ninefold.agent.env.play import runtime_for
+
+    found = find(family)
+    with runtime_for(found) as runtime:
+        made = list(remarks(found, runtime=runtime))
+    if as_json:
+        print_json([asdict(remark) for remark in made])
+    else:
+        for remark in made:
+            out().print(f"{remark.where}: {remark.text}", soft_wrap=True, markup=False)
+        if not made:
+            out().print(f"nothing to remark on {found.name}")
+    if made:
+        raise typer.Exit(1)
+
+
+@task.command()
+def play(
+    family: FamilyName,
+    level: Annotated[int, typer.Option("--level", min=0, help="How hard.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Which task.")] = 0,
+    split: Annotated[str, typer.Option("--split", help="train, dev, heldout or corpus.")] = "train",
+) -> None:
+    """Play a task by hand: see what a policy sees, call tools or answer, get the verdict. Exit status 0 whatever it is."""
+    from ninefold.agent.env import family as find
+    from ninefold.agent.env.play import play as play_it
+    from ninefold.agent.env.play import runtime_for
+    from ninefold.app.hand import Hand
+
+    found = find(family)
+    if level >= found.levels:
+        raise UserError(f"levels of {found.name} are 0 to {found.levels - 1}, got {level}")
+    if split not in SPLITS:
+        raise UserError(f"splits are {', '.join(SPLITS)}, got {split!r}")
+    with runtime_for(found) as runtime:
+        drawn = found.generate(cast(Split, split), level, seed)
+        result, _ = play_it(found, drawn, Hand(found, drawn, out(), input), seed, runtime)
+    out().print(f"\n{result.status}, score {result.score:g}" + (f": {result.detail}" if result.detail else ""), markup=False)
+
+
+@hack.command("run")
+def run_hacks(
+    family: FamilyName,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Tasks of each level that the hacks are played on.")] = 2,
+    mutants: Annotated[int, typer.Option("--mutants", min=0, help="Wrong solutions made of gold, over all levels.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Which tasks and mutants.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Play the catalogue of public reward hacks, the family's own, and mutants of gold; print the attack-success rate.
+
+    A mutant that passes and comes to what gold comes to on fifty further seeds is equivalent, and listed. Exit status 1 where
+    the rate is above 0.
+    """
+    from ninefold.agent.env import family as find
+    from ninefold.agent.env.hack import attack
+    from ninefold.agent.env.play import runtime_for
+
+    found = find(family)
+    with runtime_for(found) as runtime, err().status(f"attacking {found.name}") as status:
+        report = attack(found, seeds=seeds, mutants=mutants, seed=seed, runtime=runtime, progress=status.update)
+    if as_json:
+        print_json(_record(report))
+    else:
+        _print(report)
+    if report.successes:
+        raise typer.Exit(1)
+
+
+def _record(report: Report) -> dict[str, object]:
+    return {
+        "family": report.family,
+        "attacks": {"played": report.attacks, "kinds": report.kinds},
+        "mutants": {"made": report.mutants, "failed": report.failed, "equivalent": [asdict(a) for a in report.equivalent]},
+        "invalid": report.invalid,
+        "successes": [asdict(attempt) for attempt in report.successes],
+        "attack_success_rate": report.rate,
+    }
+
+
+def _print(report: Report) -> None:
+    console = out()
+    console.print(f"{report.family}: {report.attacks} attacks of {len(report.kinds)} kinds, {report.mutants} mutants of gold")
+    passed = report.mutants - report.failed - len(report.equivalent)
+    console.print(f"mutants: {report.failed} failed, {len(report.equivalent)} equivalent, {passed} successful")
+    if report.invalid:
+        console.print(f"{report.invalid} attempts could not be judged", style="yellow")
+    for attempt in report.equivalent:
+        _tell(attempt, "equivalent", "dim")
+    for attempt in report.successes:
+        _tell(attempt, "SUCCESS", "red")
+    console.print(f"attack-success rate {report.rate:.2%}", style="red" if report.successes else "green")
+
+
+def _tell(attempt: Attempt, kind: str, style: str) -> None:
+    verdict = f" ({attempt.result.status}, {attempt.result.score:g})" if kind == "SUCCESS" else ""
+    out().print(f"  {kind}: {attempt.task}: {attempt.what}{verdict}", style=style, soft_wrap=True, markup=False)
+    if kind == "SUCCESS":
+        for move in attempt.moves:
+            out().print(f"    {move}", soft_wrap=True, markup=False)

@@ -1,0 +1,91 @@
+"""Playing a task by hand: a policy that reads its moves from the terminal."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ninefold.core.errors import UserError
+from ninefold.core.protocols import Family, Move, Observation, Tool
+from ninefold.core.types import Call, Task
+from ninefold.media.png import to_png
+from ninefold.media.scene import draw
+
+HELP = "/TOOL name=value … calls a tool, any other line is the answer; @FILE stands for a file's text, /give-up answers nothing"
+
+
+class Hand:
+    """Shows a task and what its calls return; each line that is read is a move."""
+
+    def __init__(self, family: Family, task: Task, console: Console, read: Callable[[], str]) -> None:
+        """`read` gives the next line; at its EOFError nothing is answered."""
+        self._tools = {tool.name: tool for tool in family.tools if tool.name in task.tools}
+        self._task, self._console, self._read = task, console, read
+        self._turns = 0
+
+    def move(self, observations: Sequence[Observation]) -> Move:
+        """The next turn, given what the last turn's calls returned ([] at first)."""
+        if not self._turns:
+            self._introduce()
+        for observation in observations:
+            self._console.print(observation.text, markup=False)
+            self._show([*observation.images])
+        self._turns += 1
+        while True:
+            self._console.print(f"turn {self._turns} of {self._task.limits.turns}> ", end="", style="dim")
+            try:
+                return self._parsed(self._read())
+            except EOFError:
+                return Move(response=None)
+            except (UserError, ValueError, OSError) as error:
+                self._console.print(f"{error}", style="yellow", markup=False)
+
+    def _introduce(self) -> None:
+        self._console.print(self._task.instruction, style="bold", markup=False)
+        self._show([to_png(draw(scene)) for scene in self._task.pictures])
+        for path in self._task.files:
+            self._console.print(f"file {path}", markup=False)
+        for tool in self._tools.values():
+            parameters = " ".join(f"{name}={kind}" for name, kind in tool.parameters.items())
+            self._console.print(f"  /{tool.name} {parameters}  {tool.description}", markup=False)
+        self._console.print(HELP, style="dim", markup=False)
+
+    def _show(self, pictures: Sequence[bytes]) -> None:
+        """Pictures as files, for a viewer to open."""
+        for picture in pictures:
+            with tempfile.NamedTemporaryFile(suffix=".png", delete=False) as file:
+                file.write(picture)
+            self._console.print(f"picture: {file.name}", markup=False)
+
+    def _parsed(self, line: str) -> Move:
+        line = line.strip()
+        if line == "/give-up":
+            return Move(response=None)
+        if not line.startswith("/"):
+            return Move(response=_text(line))
+        name, *words = shlex.split(line[1:])
+        if name not in self._tools:
+            raise UserError(f"there is no tool {name!r}; there are {', '.join(self._tools) or 'none'}")
+        return Move(calls=(Call(tool=name, arguments=_arguments(self._tools[name], words)),))
+
+
+def _arguments(tool: Tool, words: Sequence[str]) -> Mapping[str, Any]:
+    """Of `name=value` words; text as it stands, anything else as JSON."""
+    arguments: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name not in tool.parameters:
+            wanted = " ".join(f"{parameter}=…" for parameter in tool.parameters)
+            raise UserError(f"{word!r} is no argument of {tool.name}: write {wanted}")
+        arguments[name] = _text(value) if tool.parameters[name] == "string" else json.loads(value)
+    return arguments
+
+
+def _text(value: str) -> str:
+    return Path(value[1:]).read_text() if value.startswith("@") else value
