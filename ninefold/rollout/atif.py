@@ -29,7 +29,7 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
             "agent": {
                 "name": "ninefold",
                 "version": ninefold.__version__,
-                "extra": {"harness": trajectory.composition},
+                "extra": {"harness": trajectory.composition, "harness_hash": trajectory.composition_hash},
             },
             "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
             "final_metrics": {
