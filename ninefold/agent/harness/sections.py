@@ -26,6 +26,8 @@ class Section:
     name: str
     text: str
     """May hold slots: {cwd} {os} {shell} {date} {tools} {tree} {project_doc} {skills} {memory}. Left out where one is empty."""
+    tool: str = ""
+    """Left out too where no tool of this name is shown."""
     role: Literal["system", "user"] = "system"
     """Whose message it is in; user sections come before the instruction, each in a message of its own."""
 
@@ -47,7 +49,8 @@ class Sections:
     def messages(self, task: Task, tools: Sequence[str]) -> list[Message]:
         """One system message, the user sections, and the instruction; `tools` are the names on the wire."""
         values = self._values(task, tools)
-        filled = [(section.role, text) for section in self.sections if (text := _filled(section.text, values))]
+        meant = [section for section in self.sections if not section.tool or section.tool in tools]
+        filled = [(section.role, text) for section in meant if (text := _filled(section.text, values))]
         system = "\n\n".join(text for role, text in filled if role == "system")
         opening: list[Message] = [{"role": "system", "content": system}] if system else []
         opening += [{"role": "user", "content": text} for role, text in filled if role == "user"]

@@ -234,4 +234,4 @@ FULL = WhiteBox(
     context=CONTEXT,
     rules=Rules(),
 )
-NANO = nano(FULL, "You are a coding agent.")
+NANO = nano(FULL, "You are a coding agent at a command line.")

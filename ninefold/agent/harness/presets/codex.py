@@ -121,7 +121,11 @@ VIEWS = (EXEC, PATCH, PLAN, IMAGE, STDIN, WEB)
 PROMPT = Sections(
     sections=(
         Section(name="base", text="You are a coding agent that works in a terminal. Be exact, safe and helpful."),
-        Section(name="patches", text="Change files by apply_patch: each hunk has lines with a space, - or + in front."),
+        Section(
+            name="patches",
+            text="Change files by apply_patch: lines of a hunk begin with a space, - or +.",
+            tool="apply_patch",
+        ),
         Section(name="permissions", text="Commands run in a sandbox without a network; nobody is asked for approval."),
         Section(name="project", text="# AGENTS.md for {cwd}\n{project_doc}", role="user"),
         Section(

@@ -267,4 +267,4 @@ RULES = Rules(
 )
 
 FULL = WhiteBox(name="hermes", version="0.19.0", toolset=Toolset(views=VIEWS), prompt=PROMPT, context=CONTEXT, rules=RULES)
-NANO = nano(FULL, "You are an agent.")
+NANO = nano(FULL, "You are an agent that remembers.")

@@ -314,7 +314,7 @@ PROMPT = Sections(
         Section(name="folder", text="The working directory is {cwd}."),
         Section(name="tree", text="It holds:\n{tree}"),
         Section(name="project", text="The project says this of itself; it gives no permissions:\n```\n{project_doc}\n```"),
-        Section(name="skills", text="Skills, loaded by the tool Skill:\n{skills}"),
+        Section(name="skills", text="Skills, to be read before they are needed:\n{skills}"),
         Section(name="reminders", text="Do the whole task. Do not claim what you have not checked."),
         Section(name="date", text="<system-reminder>Today is {date}.</system-reminder>", role="user"),
     ),
@@ -338,4 +338,4 @@ RULES = Rules(
 )
 
 FULL = WhiteBox(name="kimi_code", version="d723cc47", toolset=Toolset(views=VIEWS), prompt=PROMPT, context=CONTEXT, rules=RULES)
-NANO = nano(FULL, "You are an agent.")
+NANO = nano(FULL, "You are an agent for software work.")
