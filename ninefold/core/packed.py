@@ -148,7 +148,6 @@ def trajectory_record(trajectory: Trajectory) -> tuple[dict[str, Any], dict[str,
         "rows": rows,
         "turns": [turn_record(turn) for turn in trajectory.turns],
         "composition": dict(trajectory.composition),
-        "composition_hash": trajectory.composition_hash,
         "stop": trajectory.stop,
         "result": asdict(trajectory.result),
         "spend": trajectory.spend,
@@ -161,7 +160,7 @@ def trajectory_of(record: Mapping[str, Any], arrays: Arrays) -> Trajectory:
     """The inverse of `trajectory_record`."""
     return Trajectory(
         **{
-            **{name: value for name, value in record.items() if name != "composition_hash"},
+            **record,
             "task": task_of(record["task"]),
             "rows": rows_of(record["rows"], arrays),
             "turns": tuple(turn_of(turn) for turn in record["turns"]),

@@ -153,9 +153,11 @@ def fit_users(
         text, size = message["content"], count(message["content"])
         if size <= room:
             fitted.append(message)
-        elif room > 0:
+            room -= size
+            continue
+        if room > 0:
             fitted.append({**message, "content": _ends(text, 4 * min(head, room), 4 * max(0, room - head), size - room)})
-        room = max(0, room - size)
+        room = -1
     return fitted[::-1]
 
 

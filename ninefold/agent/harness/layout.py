@@ -65,8 +65,10 @@ class Layout:
     def show(self, observation: Observation) -> str:
         """The text that the policy sees."""
         data = observation.data
-        if data is None or "error" in data:
+        if data is None:
             return self._bounded(observation.text)
+        if "error" in data:
+            return observation.text
         text = self._text(data, observation.text)
         whole = text or self.empty
         facts = {"tokens": -(-len(whole) // 4), "digest": hashlib.sha256(whole.encode()).hexdigest()[:6]}

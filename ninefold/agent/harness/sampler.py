@@ -18,6 +18,7 @@ from ninefold.agent.harness.presets import PRESETS, PUBLIC, preset
 from ninefold.agent.harness.whitebox import WhiteBox
 from ninefold.core.errors import UserError
 from ninefold.core.seeds import rng_of, split_of
+from ninefold.core.types import Slot
 
 Parts = tuple[str, str, str, str]
 """The public harnesses that tools, prompt, context and rules are taken from; of equal modules the first one's."""
@@ -42,6 +43,10 @@ class Sampler:
     """Whether the modules are those for small contexts."""
     without: tuple[str, ...] = ()
     """Public harnesses of which no module is taken."""
+
+    def __call__(self, slot: Slot) -> WhiteBox:
+        """The harness of a slot's group: what `rollout.scene.Scene` asks for."""
+        return self.draw(slot.group, slot.task.tools)
 
     def draw(self, group: str, tools: Sequence[str] = tuple(OPERATIONS)) -> WhiteBox:
         """The harness of a group whose task offers `tools`. Raises UserError where none is left."""

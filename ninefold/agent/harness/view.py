@@ -184,7 +184,7 @@ class View:
             if name in given or (p.required and not p.to)
         }
         case = next((value for value, operation in self.cases.items() if operation == call.tool), None)
-        return Call(tool=self.name, arguments=written if case is None else {self.switch: case, **written})
+        return Call(tool=self.name, arguments=written if case is None else {**written, self.switch: case})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,7 +121,7 @@ class Files:
         """Content of a file."""
         try:
             return self._sandbox.read(relative(path))
-        except FileNotFoundError:
+        except (FileNotFoundError, UserError):  # the working directory itself is no file either
             raise Refused(f"there is no file {path}") from None
 
     def put(self, path: str, text: str) -> None:
@@ -149,7 +149,7 @@ class Files:
     def _exists(self, name: str) -> bool:
         try:
             self._sandbox.read(name)
-        except FileNotFoundError:
+        except (FileNotFoundError, UserError):
             return False
         return True
 
