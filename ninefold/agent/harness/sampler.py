@@ -67,7 +67,7 @@ def compositions(split: HarnessSplit | None = None) -> tuple[Parts, ...]:
 
 @cache
 def _all() -> tuple[Parts, ...]:
-    return tuple(parts for parts in product(PUBLIC, repeat=4) if _first(parts) == parts and _compatible(parts))
+    return tuple(parts for parts in product(PUBLIC, PUBLIC, PUBLIC, PUBLIC) if _first(parts) == parts and _compatible(parts))
 
 
 @cache
