@@ -50,14 +50,21 @@ class Sampler:
 
     def draw(self, group: str, tools: Sequence[str] = tuple(OPERATIONS)) -> WhiteBox:
         """The harness of a group whose task offers `tools`. Raises UserError where none is left."""
-        choices = [parts for parts in compositions(self.split) if not self._taken_from(parts) and fits(parts, tools)]
+        choices = _choices(self.split, self.without, "shell" in tools)
         if not choices:
             raise UserError(f"no composition of the split {self.split} without {', '.join(self.without)} fits {list(tools)}")
         return combine(rng_of("composition", self.seed, group).choice(choices), nano=self.nano)
 
-    def _taken_from(self, parts: Parts) -> bool:
-        """Whether a module is of the harnesses left out, and of no other."""
-        return any(set(_owners(module, name)) <= set(self.without) for module, name in zip(_MODULES, parts))
+
+@cache
+def _choices(split: HarnessSplit, without: tuple[str, ...], shell: bool) -> tuple[Parts, ...]:
+    """The split's compositions without a module that only harnesses left out have; a sentinel is printed by a shell."""
+    return tuple(
+        parts
+        for parts in compositions(split)
+        if (shell or not _full(parts[3]).rules.sentinel)
+        and not any(set(_owners(module, name)) <= set(without) for module, name in zip(_MODULES, parts))
+    )
 
 
 def compositions(split: HarnessSplit | None = None) -> tuple[Parts, ...]:
@@ -91,17 +98,13 @@ def _compatible(parts: Parts) -> bool:
     return parts[1] == parts[3] and any(view.name == "bash" for view in tools.toolset.views)
 
 
-def fits(parts: Parts, tools: Sequence[str]) -> bool:
-    """Whether a task that offers `tools` can be ended under the composition."""
-    return "shell" in tools or not _full(parts[3]).rules.sentinel
-
-
 def split_of_parts(parts: Parts) -> HarnessSplit:
     """A tenth is held out, a tenth for choices between runs, the rest to train under."""
     split = split_of(f"harness/{name_of(parts)}")
     return "train" if split == "corpus" else split
 
 
+@cache
 def combine(parts: Parts, *, nano: bool = False) -> WhiteBox:
     """The harness of these modules; of four modules of one harness, that harness."""
     tools, prompt, context, rules = (_full(name, nano) for name in parts)

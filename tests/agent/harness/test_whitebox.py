@@ -272,7 +272,7 @@ def test_a_policy_that_repeats_itself_is_told_and_stopped(chat: Xtml, namespaces
     assert told == [3, 5, 8]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     name=st.sampled_from(["kimi_code/nano", "claude_code/nano", "hermes/nano", "openclaw/nano", "pi/nano"]),
     sizes=st.lists(st.integers(1, 60), min_size=4, max_size=14),
