@@ -30,6 +30,10 @@ class Composed:
     context: ContextPolicy = field(default_factory=ContextPolicy)
     stop: StopRule = field(default_factory=StopRule)
 
+    # No fields: conventions of names have neither rule.
+    patience = 0
+    once = False
+
     @property
     def composition(self) -> Mapping[str, Any]:
         """JSON that `compose` turns into this harness again."""
@@ -53,9 +57,6 @@ class Composed:
 
     def observation(self, call: Call, observation: Observation, tools: Sequence[Tool]) -> str:
         return self.interface.observation(observation.text)
-
-    patience = 0
-    once = False
 
     def refusal(self, message: ParsedMessage, errors: Sequence[str | None]) -> str:
         return ""

@@ -59,8 +59,8 @@ class Rules:
     sentinel: str = ""
     """A shell command that succeeds and prints this first ends the episode; what follows it is the answer."""
     format_errors: int = 0
-    """Messages without a proper call that are forgiven in a row less one: this many end the episode. 0: a message without
-    calls is the answer, and a bad call is answered by an error."""
+    """So many messages in a row without a proper call end the episode. 0: a message without calls is the answer, and a bad
+    call is answered by an error."""
     reprimand: str = "{error}"
     """What is said, as a user, to such a message, which is dropped from the history."""
     ladder: Ladder | None = None
