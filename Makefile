@@ -56,6 +56,10 @@ test-referees: referees
 referees: setup
 	@$(PIP) install -q --target runs/referees transformers==5.24.0
 	@$(PIP) install -q --no-deps --target runs/referees torchao==0.18.0
+	@$(PIP) install -q --no-deps --target runs/referees/hermes hermes-agent==0.19.0
+	@$(PYTHON) -m venv runs/referees/mini-swe
+	@runs/referees/mini-swe/bin/python -m pip install -q --no-deps mini-swe-agent==2.4.6
+	@runs/referees/mini-swe/bin/python -m pip install -q jinja2 platformdirs pydantic python-dotenv pyyaml requests rich tenacity
 	@python=$$(for p in python3.14 python3.13 python3.12 $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python; do \
 		$$p -c '' 2>/dev/null && { echo $$p; break; }; done); \
 	if [ -n "$$python" ]; then \

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ninefold import __version__
-from ninefold.app.commands import building, exchanging, keeping, looking, modelling, running, serving
+from ninefold.app.commands import building, exchanging, harnessing, keeping, looking, modelling, running, serving
 from ninefold.app.console import Commands
 
 SETTINGS = {
@@ -58,6 +58,7 @@ app.add_typer(modelling.model, name="model")
 app.add_typer(building.task, name="task")
 app.add_typer(building.hack, name="hack")
 app.add_typer(exchanging.harbor, name="harbor")
+app.add_typer(harnessing.harness, name="harness")
 app.command()(keeping.doctor)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ninefold.core.picture import Picture
@@ -18,6 +18,7 @@ from ninefold.core.types import (
     Segment,
     Split,
     Task,
+    Turn,
 )
 
 # ---------------------------------------------------------------------------------------------------------------- engine
@@ -258,6 +259,8 @@ class Tool:
     description: str
     parameters: Mapping[str, str]
     """Parameter → JSON type (string, number, boolean, object, array); all are required."""
+    optional: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Parameters that may be left out, which only harnesses with views of their own show; the same types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +272,8 @@ class Observation:
     """PNG pictures."""
     done: bool = False
     """The world ended the episode."""
+    data: Mapping[str, Any] | None = None
+    """What `text` was made of, as JSON, for harnesses that lay results out their own way (`agent.harness.executor`)."""
 
 
 class World(Protocol):
@@ -404,8 +409,34 @@ class Harness(Protocol):
         """The policy's call in canonical names; with `error` set where it cannot be dispatched."""
         ...
 
-    def observation(self, text: str) -> str:
-        """A tool result as the policy sees it (output limit applied)."""
+    def observation(self, call: Call, observation: Observation, tools: Sequence[Tool]) -> str:
+        """What came of a call in the names of the wire, as the policy sees it (layout and output limit applied)."""
+        ...
+
+    @property
+    def patience(self) -> int:
+        """Messages of bad form in a row that end the episode; 0 where there is no such rule."""
+        ...
+
+    @property
+    def once(self) -> bool:
+        """Whether equal calls of one message are executed once."""
+        ...
+
+    def refusal(self, message: ParsedMessage, errors: Sequence[str | None]) -> str:
+        """What is said, as a user, to a message of bad form, whose calls have these errors; empty: it is acted on."""
+        ...
+
+    def submission(self, observation: Observation) -> str | None:
+        """The answer, where a tool's result hands one in and so ends the episode."""
+        ...
+
+    def reminder(self, turns: Sequence[Turn]) -> str:
+        """What is said behind the last result to a policy that repeats itself; empty where nothing is."""
+        ...
+
+    def stuck(self, turns: Sequence[Turn]) -> bool:
+        """Whether it has repeated itself so often that the episode ends."""
         ...
 
     def finished(self, message: ParsedMessage, turns: int) -> bool:

@@ -5,6 +5,8 @@ All are frozen; a row grows only through `append`, so that ids, log-probabilitie
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -28,7 +30,8 @@ CELLS: tuple[Cell, ...] = tuple((domain, effort) for domain in DOMAINS for effor
 
 Status = Literal["pass", "fail", "invalid"]
 FinishReason = Literal["stop", "length", "paused", "cancelled", "error"]
-StopReason = Literal["answered", "turns", "tokens", "context", "stale", "error"]
+StopReason = Literal["answered", "turns", "tokens", "context", "form", "loop", "stale", "error"]
+"""`form`: too many messages of bad form in a row; `loop`: the same call too often."""
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float32]
@@ -252,6 +255,11 @@ class Trajectory:
     """Every picture that its rows show, each once, in the order of their hashes."""
 
     @property
+    def composition_hash(self) -> str:
+        """SHA-256 of the composition's sorted JSON: equal for equal harnesses."""
+        return hash_of(self.composition)
+
+    @property
     def valid(self) -> bool:
         """Whether anybody could judge it; an invalid one neither trains nor counts."""
         return self.result.status != "invalid"
@@ -264,6 +272,11 @@ class Trajectory:
     def new_tokens(self) -> int:
         """Tokens the policy sampled over all rows."""
         return sum(int(row.sampled_mask.sum()) for row in self.rows)
+
+
+def hash_of(composition: Mapping[str, Any]) -> str:
+    """SHA-256 of sorted JSON, in hexadecimal digits."""
+    return hashlib.sha256(json.dumps(composition, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

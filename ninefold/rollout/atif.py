@@ -39,7 +39,7 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
                 "name": "ninefold",
                 "version": ninefold.__version__,
                 "tool_definitions": harness.schemas(_tools(trajectory)),
-                "extra": {"harness": trajectory.composition},
+                "extra": {"harness": trajectory.composition, "harness_hash": trajectory.composition_hash},
             },
             "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
             "final_metrics": {

@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from ninefold.agent.harness.episode import Episode
-from ninefold.core.protocols import Completion, Request, ScriptedPolicy
+from ninefold.core.protocols import Completion, Move, Request, ScriptedPolicy
 from ninefold.core.types import IntArray, Slot, Trajectory
 from ninefold.rollout.scene import Finished, Scene
 
 DEMONSTRATOR = 0
 """Policy version of demonstrated tokens; their log-probabilities are 0."""
+SUMMARISED = 3
+"""Turns whose results a demonstrator's summary holds."""
+SUMMARY_CHARS = 40
+"""Of each of those results."""
 
 
 def demonstrate(
@@ -34,7 +38,7 @@ def act(episode: Episode, policy: ScriptedPolicy) -> None:
     """Play `episode` to its end: each move is written as the harness's policy would, within the same limits."""
     while not episode.done:
         request = episode.request()
-        move = policy.move(episode.observations)
+        move = summary(episode) if episode.summarising else policy.move(episode.observations)
         ids = episode.chat.completion(episode.harness.to_wire(move, episode.tools))
         whole = len(ids) <= request.max_new
         ids = ids[: request.max_new]
@@ -47,6 +51,12 @@ def act(episode: Episode, policy: ScriptedPolicy) -> None:
                 finish="stop" if whole else "length",
             )
         )
+
+
+def summary(episode: Episode) -> Move:
+    """[ours] What a demonstrator says of a row that is closed: its last results, briefly. It remembers the rest itself."""
+    results = [text for turn in episode.turns[-SUMMARISED:] for text in turn.observations]
+    return Move(response="\n".join(text[:SUMMARY_CHARS] for text in results))
 
 
 def replay(trajectories: Sequence[Trajectory]) -> Callable[[Request], IntArray]:

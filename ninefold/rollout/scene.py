@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from ninefold.agent.harness.compose import Composed
+from ninefold.agent.harness.compose import AnyHarness
 from ninefold.agent.harness.episode import Episode
 from ninefold.agent.harness.sampler import sample
 from ninefold.core.errors import NinefoldError, VerifierError, boundary
@@ -31,9 +31,9 @@ class VerifyMany(Protocol):
         ...
 
 
-def preset_of(group: str) -> Composed:
-    """One of the presets, by the group's name alone."""
-    return sample(group, 0)
+def preset_of(slot: Slot) -> AnyHarness:
+    """One of the presets, by the name of the slot's group alone."""
+    return sample(slot.group, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ class Scene:
     chat: ChatFormat
     families: Mapping[str, Family]
     verify: Verify
-    harness: Callable[[str], Composed] = preset_of
-    """Group → the harness that all its samples run under."""
+    harness: Callable[[Slot], AnyHarness] = preset_of
+    """Slot → the harness that it runs under, as all of its group."""
     runtime: SandboxRuntime | None = None
     """For families that run untrusted code."""
     deadlines: DeadlineConfig = field(default_factory=DeadlineConfig)
@@ -67,7 +67,7 @@ class Scene:
             before = Episode.start(
                 slot,
                 family=self.families[slot.task.family],
-                harness=self.harness(slot.group),
+                harness=self.harness(slot),
                 chat=self.chat,
                 runtime=self.runtime,
                 prompt=None if sibling is None else sibling.prompt,

@@ -11,10 +11,11 @@ from ninefold.agent.harness.context import CLEARED, ContextPolicy
 from ninefold.agent.harness.prompt import Prompt
 from ninefold.agent.harness.stop import StopRule
 from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface
+from ninefold.agent.harness.whitebox import WhiteBox, whitebox
 from ninefold.chat.messages import call_id, tool_call
 from ninefold.core.errors import UserError
-from ninefold.core.protocols import Message, Move, ParsedMessage, Tool
-from ninefold.core.types import Call, Task
+from ninefold.core.protocols import Message, Move, Observation, ParsedMessage, Tool
+from ninefold.core.types import Call, Task, Turn
 
 ERROR = "error: "
 
@@ -28,6 +29,10 @@ class Composed:
     prompt: Prompt = field(default_factory=Prompt)
     context: ContextPolicy = field(default_factory=ContextPolicy)
     stop: StopRule = field(default_factory=StopRule)
+
+    # No fields: conventions of names have neither rule.
+    patience = 0
+    once = False
 
     @property
     def composition(self) -> Mapping[str, Any]:
@@ -50,8 +55,20 @@ class Composed:
     def to_world(self, call: Call, tools: Sequence[Tool]) -> Call:
         return self.interface.to_world(call, tools)
 
-    def observation(self, text: str) -> str:
-        return self.interface.observation(text)
+    def observation(self, call: Call, observation: Observation, tools: Sequence[Tool]) -> str:
+        return self.interface.observation(observation.text)
+
+    def refusal(self, message: ParsedMessage, errors: Sequence[str | None]) -> str:
+        return ""
+
+    def submission(self, observation: Observation) -> str | None:
+        return None
+
+    def reminder(self, turns: Sequence[Turn]) -> str:
+        return ""
+
+    def stuck(self, turns: Sequence[Turn]) -> bool:
+        return False
 
     def finished(self, message: ParsedMessage, turns: int) -> bool:
         return self.stop.finished(message, turns)
@@ -68,8 +85,13 @@ def _composition(harness: Composed) -> Mapping[str, Any]:
     return asdict(harness)
 
 
-def compose(composition: Mapping[str, Any]) -> Composed:
+AnyHarness = Composed | WhiteBox
+
+
+def compose(composition: Mapping[str, Any]) -> AnyHarness:
     """The harness of a composition. Raises UserError naming what is not understood."""
+    if "toolset" in composition:
+        return whitebox(composition)
     try:
         return Composed(
             name=composition["name"],

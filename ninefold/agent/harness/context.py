@@ -30,6 +30,13 @@ class Exchange:
     """Their results as the policy saw them, in call order."""
     pictures: tuple[tuple[Picture, ...], ...] = ()
     """What each result showed before its text; empty where none showed any."""
+    notes: tuple[str, ...] = ()
+    """What the harness said behind them, as a user."""
+
+    @property
+    def messages(self) -> int:
+        """How many messages of a conversation it is."""
+        return 1 + len(self.results) + len(self.notes)
 
     def as_context(self, message: int) -> tuple[Segment, ...]:
         """The message's ids as rendered context, standing at place `message` of a new row."""
@@ -55,8 +62,12 @@ class ContextPolicy:
         """Whether a row of `tokens` calls for shortening."""
         return self.kind != "none" and tokens > self.threshold * limit
 
-    def shorten(self, exchanges: Sequence[Exchange]) -> list[Exchange]:
-        """The history that a new row starts from; equal to `exchanges` where nothing can go."""
+    def asks(self, tokens: int, limit: int) -> str:
+        """What the policy is told where a summary is wanted, which it never is."""
+        return ""
+
+    def shorten(self, exchanges: Sequence[Exchange], share: float = 1.0) -> list[Exchange]:
+        """The history that a new row starts from, at `share` of the limit; equal to `exchanges` where nothing can go."""
         old, recent = list(exchanges[: -self.keep]), list(exchanges[-self.keep :])
         if self.kind == "truncate":
             return recent

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
 from ninefold.agent.effort.budget import spend
-from ninefold.agent.harness.compose import ERROR, Composed, compose
+from ninefold.agent.harness.compaction import Compaction
+from ninefold.agent.harness.compose import ERROR, AnyHarness, compose
 from ninefold.agent.harness.context import Exchange
 from ninefold.agent.harness.progress import Progress
 from ninefold.agent.harness.prompt import pictures, shown
+from ninefold.agent.harness.rules import key_of
 from ninefold.agent.harness.transcript import Transcript
 from ninefold.chat.messages import call_id
 from ninefold.core.errors import NinefoldError, SandboxError, boundary
@@ -30,7 +33,18 @@ from ninefold.core.packed import (
     unpack,
 )
 from ninefold.core.picture import Picture
-from ninefold.core.protocols import ChatFormat, Completion, Family, Message, Observation, Request, SandboxRuntime, Tool, World
+from ninefold.core.protocols import (
+    ChatFormat,
+    Completion,
+    Family,
+    Message,
+    Observation,
+    ParsedMessage,
+    Request,
+    SandboxRuntime,
+    Tool,
+    World,
+)
 from ninefold.core.seeds import seed_of
 from ninefold.core.types import Call, Result, Row, Segment, Slot, StopReason, Trajectory, Turn
 from ninefold.media.png import from_png
@@ -48,7 +62,7 @@ class Episode:
         *,
         slot: Slot,
         family: Family,
-        harness: Composed,
+        harness: AnyHarness,
         chat: ChatFormat,
         world: World | None = None,
         transcript: Transcript | None = None,
@@ -75,7 +89,7 @@ class Episode:
         slot: Slot,
         *,
         family: Family,
-        harness: Composed,
+        harness: AnyHarness,
         chat: ChatFormat,
         runtime: SandboxRuntime | None = None,
         prompt: Sequence[Segment] | None = None,
@@ -101,6 +115,16 @@ class Episode:
     @property
     def done(self) -> bool:
         return self._progress.stop is not None
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """What was said and done so far."""
+        return tuple(self._progress.turns)
+
+    @property
+    def summarising(self) -> bool:
+        """Whether the next message is a summary of the row, which a new one goes on from."""
+        return self._progress.summarising
 
     @property
     def prompt(self) -> tuple[Segment, ...]:
@@ -216,6 +240,7 @@ class Episode:
                     "calls": [call_record(call) for call in e.calls],
                     "results": list(e.results),
                     "pictures": [[picture.hash for picture in shown] for shown in e.pictures],
+                    "notes": list(e.notes),
                 }
                 for e in self._exchanges
             ],
@@ -239,6 +264,7 @@ class Episode:
                 calls=tuple(call_of(c) for c in e["calls"]),
                 results=tuple(e["results"]),
                 pictures=tuple(tuple(pictures[hash] for hash in shown) for shown in e["pictures"]),
+                notes=tuple(e.get("notes", ())),
             )
             for row, e in zip(rows[closed:], record["exchanges"])
         ]
@@ -291,51 +317,134 @@ class Episode:
         progress.think_tokens += message.think_tokens
         progress.response = message.response
         progress.malformed = progress.malformed or next(iter(message.problems), "")
-        self.observations = tuple(self._dispatch(call) for call in message.calls)
-        results = tuple(self.harness.observation(observation.text) for observation in self.observations)
-        progress.turns.append(Turn(think=message.think, response=message.response, calls=message.calls, observations=results))
+        if progress.summarising:
+            self._summarised(message)
+            return
+        canonical = [self.harness.to_world(call, self.tools) for call in message.calls]
+        refusal = self.harness.refusal(message, [call.error for call in canonical])
+        if refusal:
+            self._refuse(message, refusal)
+            return
+        progress.refused = 0
+        submission = self._execute(canonical)
+        turn = self._turn(message)
+        progress.turns.append(turn)
         turns = len(progress.turns)
         if self.done:
             return
-        if not message.calls or any(observation.done for observation in self.observations):
+        if submission is not None:
+            progress.response, progress.stop = submission, "answered"
+        elif not message.calls or any(observation.done for observation in self.observations):
             progress.stop = "answered"
         elif self.harness.finished(message, turns) or turns >= self.slot.task.limits.turns:
             progress.stop = "turns"
+        elif self.harness.stuck(progress.turns):
+            progress.stop = "loop"
         else:
             seen = tuple(tuple(map(from_png, observation.images)) for observation in self.observations)
             self._pictures |= {picture.hash: picture for some in seen for picture in some}
-            self._continue(Exchange(sampled=sampled, calls=message.calls, results=results, pictures=seen if any(seen) else ()))
+            results, pictures = turn.observations, seen if any(seen) else ()
+            self._continue(Exchange(sampled=sampled, calls=message.calls, results=results, pictures=pictures))
+
+    def _execute(self, calls: Sequence[Call]) -> str | None:
+        """Dispatch a message's calls in order, up to one that hands in an answer, which is returned."""
+        done: dict[str, Observation] = {}
+        observations: list[Observation] = []
+        submission: str | None = None
+        for call in calls:
+            key = key_of(call) if self.harness.once else str(len(observations))
+            done[key] = done[key] if key in done else self._dispatch(call)
+            observations.append(done[key])
+            submission = self.harness.submission(done[key])
+            if submission is not None:
+                break
+        self.observations = tuple(observations)
+        return submission
+
+    def _turn(self, message: ParsedMessage) -> Turn:
+        """The message with its results as the policy sees them, and with what is said of repeated calls."""
+        pairs = zip(message.calls, self.observations)
+        results = tuple(self.harness.observation(call, observation, self.tools) for call, observation in pairs)
+        turn = Turn(think=message.think, response=message.response, calls=message.calls, observations=results)
+        reminder = self.harness.reminder([*self._progress.turns, turn])
+        return replace(turn, observations=(*results[:-1], f"{results[-1]}\n\n{reminder}")) if reminder else turn
 
     def _dispatch(self, call: Call) -> Observation:
-        """Execute one call; what cannot be dispatched is answered by an error under the same index."""
-        canonical = self.harness.to_world(call, self.tools)
-        if canonical.error is not None:
-            return Observation(text=ERROR + canonical.error)
+        """Execute one canonical call; what cannot be dispatched is answered by an error under the same index."""
+        if call.error is not None:
+            return Observation(text=ERROR + call.error)
         observation = Observation(text="")
         if self._world is not None and not self.done:
-            with boundary(SandboxError, f"{canonical.tool} in {self.slot.task.id}", catch=self._break):
-                observation = self._world.call(canonical)
+            with boundary(SandboxError, f"{call.tool} in {self.slot.task.id}", catch=self._break):
+                observation = self._world.call(call)
         return observation
+
+    def _refuse(self, message: ParsedMessage, refusal: str) -> None:
+        """A message of bad form leaves the history: a new row goes on with what is said to it in its place."""
+        progress = self._progress
+        self.observations = ()
+        progress.refused += 1
+        progress.turns.append(Turn(think=message.think, response=message.response, calls=(), observations=()))
+        if progress.refused >= self.harness.patience:
+            progress.stop = "form"
+        elif self.harness.finished(message, turns := len(progress.turns)) or turns >= self.slot.task.limits.turns:
+            progress.stop = "turns"
+        else:
+            if self._exchanges:
+                last = self._exchanges[-1]
+                self._exchanges[-1] = replace(last, notes=(*last.notes, refusal))
+            else:
+                progress.notes.append(refusal)
+            self._reopen()
+
+    def _summarised(self, message: ParsedMessage) -> None:
+        """The summary is there: a new row goes on from it and what survives beside it."""
+        policy, progress = self.harness.context, self._progress
+        assert isinstance(policy, Compaction)
+        progress.turns.append(Turn(think=message.think, response=message.response, calls=(), observations=()))
+        progress.todo = policy.last_todo(self._exchanges) or progress.todo
+        progress.summarising, progress.summary, progress.notes = False, message.response or "", []
+        progress.response = None
+        self._exchanges = policy.kept(self._exchanges, self.slot.task.limits.context)
+        self._reopen()
 
     def _continue(self, exchange: Exchange) -> None:
         """Append the results, or open a shortened row where the context policy wants one; stop where neither fits."""
         policy, limit = self.harness.context, self.slot.task.limits.context
         rendered = self._results(exchange, self._progress.message)
         tokens = self._transcript.tokens + sum(len(segment.ids) for segment in rendered)
-        if policy.kind != "none":
+        if policy.kind != "none" or self.harness.patience:
             self._exchanges.append(exchange)
         if policy.due(tokens, limit):
-            shortened = policy.shorten(self._exchanges)
+            shortened = policy.shorten(self._exchanges, tokens / limit)
             if shortened != self._exchanges:
                 self._exchanges = shortened
-                self._begin_row(self.prompt, len(self.harness.messages(self.slot.task)), shortened)
-                self._check_limits()
+                self._reopen()
                 return
+        ask = policy.asks(tokens, limit)
+        if ask:
+            exchange = replace(exchange, notes=(*exchange.notes, ask))
+            rendered = self._results(exchange, self._progress.message)
+            tokens = self._transcript.tokens + sum(len(segment.ids) for segment in rendered)
         if tokens >= limit:
             self._progress.stop = "context"
             return
         self._transcript.append(*rendered)
-        self._progress.message += 1 + len(exchange.results)
+        self._progress.message += exchange.messages
+        self._progress.summarising = bool(ask)
+        self._check_limits()
+
+    def _reopen(self) -> None:
+        """A new row from the opening and the exchanges as they are now."""
+        progress, opening = self._progress, self.harness.messages(self.slot.task)
+        prompt: Sequence[Segment] = self.prompt
+        if progress.summary is not None or progress.notes:
+            if progress.summary is not None:
+                assert isinstance(self.harness.context, Compaction)
+                opening = self.harness.context.opening(opening, progress.summary, progress.todo)
+            opening = [*opening, *({"role": "user", "content": note} for note in progress.notes)]
+            prompt = self.chat.open(opening, tools=self.harness.schemas(self.tools), effort=self.slot.effort)
+        self._begin_row(prompt, len(opening), self._exchanges)
         self._check_limits()
 
     def _begin_row(self, prompt: Sequence[Segment], message: int, exchanges: Sequence[Exchange]) -> None:
@@ -343,7 +452,7 @@ class Episode:
         segments = list(prompt)
         for exchange in exchanges:
             segments += [*exchange.as_context(message), *self._results(exchange, message)]
-            message += 1 + len(exchange.results)
+            message += exchange.messages
         self._transcript.open(segments)
         self._progress.message = message
 
@@ -354,6 +463,7 @@ class Episode:
             {"role": "tool", "tool_call_id": call_id(number), "name": call.tool, "content": shown(some, text)}
             for number, (call, text, some) in enumerate(zip(exchange.calls, exchange.results, seen), 1)
         ]
+        messages += [{"role": "user", "content": note} for note in exchange.notes]
         return self.chat.extend(messages, message=message + 1, calls=exchange.calls)
 
     def _truncate(self, stop: StopReason) -> None:

@@ -27,6 +27,16 @@ class Progress:
     """Why nobody can judge the episode; empty where all is well."""
     malformed: str = ""
     """The first irregularity of a whole message, empty where the wire format was kept."""
+    refused: int = 0
+    """Messages of bad form in a row, up to the last one."""
+    summarising: bool = False
+    """Whether the message in progress is the summary of a row that is closed behind it."""
+    summary: str | None = None
+    """What the row in progress began with, where it is not the first."""
+    todo: str = ""
+    """The list that stands behind the summary."""
+    notes: list[str] = field(default_factory=list[str])
+    """What the harness said behind the opening, as a user."""
     turns: list[Turn] = field(default_factory=list[Turn])
 
     def record(self) -> dict[str, Any]:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from ninefold.agent.env import family
 from ninefold.agent.harness.presets import phrases
 from ninefold.chat.tokenizer import Tokenizer
 from ninefold.chat.xtml import Xtml, wire_phrases
+from ninefold.core.errors import SandboxUnavailable
 from ninefold.core.protocols import Family
+from ninefold.sandbox.namespace import NamespaceRuntime
 
 
 @pytest.fixture(scope="session")
 def assistant() -> Family:
     return family("assistant")
+
+
+@pytest.fixture(scope="session")
+def namespaces() -> Iterator[NamespaceRuntime]:
+    runtime = NamespaceRuntime()
+    try:
+        runtime.check()
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    yield runtime
+    runtime.close()
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
 
-from ninefold.agent.harness.compose import Composed
+from ninefold.agent.harness.compose import AnyHarness, Composed
 from ninefold.agent.harness.context import ContextPolicy
 from ninefold.agent.harness.prompt import Prompt
 from ninefold.agent.harness.stop import StopRule
 from ninefold.agent.harness.tools import ToolInterface
+from ninefold.core.errors import UserError
 from ninefold.core.protocols import Tool
 
 PLAIN = Composed(name="plain")
@@ -29,6 +32,27 @@ SERVICE = Composed(
 
 PRESETS: tuple[Composed, ...] = (PLAIN, VERBAL, SERVICE)
 """What is trained under; they differ in names of tools, schemas and prompts."""
+
+
+PUBLIC: tuple[str, ...] = ("kimi_code", "claude_code", "codex", "openclaw", "hermes", "mini_swe", "pi")
+"""Public harnesses, each a module of this package with a FULL harness and a NANO one for small contexts."""
+
+
+def names() -> list[str]:
+    """Every preset."""
+    return [*(harness.name for harness in PRESETS), *PUBLIC, *(f"{name}/nano" for name in PUBLIC)]
+
+
+@cache
+def preset(name: str) -> AnyHarness:
+    """The preset of that name. Raises UserError naming those that there are."""
+    own = {harness.name: harness for harness in PRESETS}
+    module, _, size = name.partition("/")
+    if name in own:
+        return own[name]
+    if module in PUBLIC and size in ("", "nano"):
+        return getattr(import_module(f"{__name__}.{module}"), "NANO" if size else "FULL")
+    raise UserError(f"no harness {name!r}; there are {', '.join(names())}")
 
 
 def phrases(tools: Sequence[Tool], presets: Sequence[Composed] = PRESETS) -> list[str]:
