@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ninefold import __version__
-from ninefold.app.commands import keeping, looking, modelling, running, serving
+from ninefold.app.commands import keeping, knowing, looking, modelling, running, serving
 from ninefold.app.console import Commands
 
 SETTINGS = {
@@ -55,6 +55,8 @@ app.command("set")(running.set_)
 app.command()(looking.preview)
 app.add_typer(keeping.runs, name="runs")
 app.add_typer(modelling.model, name="model")
+app.add_typer(knowing.graph, name="graph")
+app.command()(knowing.synth)
 app.command()(keeping.doctor)
 
 

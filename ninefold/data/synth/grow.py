@@ -6,59 +6,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from typing import Literal
 
 from ninefold.core.config import Config
 from ninefold.core.errors import UserError
+from ninefold.data.synth.endpoint import Chat, Endpoint
+from ninefold.data.synth.fields import FIELDS, Field
 from ninefold.data.synth.graph import Concept, Cycle, Graph, Node, owner
 from ninefold.data.synth.library import Library, Sources
 from ninefold.data.synth.names import Known
-from ninefold.data.synth.propose import Local, Proposer
+from ninefold.data.synth.propose import Local, Proposer, Rules
 
-
-class Field(Config):
-    """Where growth begins in a domain, and what it reads."""
-
-    seeds: tuple[str, ...]
-    """Predefined coarse concepts."""
-    collections: frozenset[str] = frozenset()
-    """Names of packages and folders whose documents are read; `wordnet` and `python-doc` for what ships; all if empty."""
-
-
-FIELDS: Mapping[str, Field] = {
-    "artificial intelligence": Field(
-        seeds=("torch", "torch.nn", "torch.optim", "torch.distributions", "tensor", "gradient", "loss"),
-        collections=frozenset({"torch"}),
-    ),
-    "coding": Field(
-        seeds=("python", "iterator", "string", "exception", "file", "thread", "protocol", "codec"),
-        collections=frozenset({"python", "python-doc"}),
-    ),
-    "mathematics": Field(
-        seeds=("sympy", "mpmath", "numpy", "matrix", "polynomial", "number", "equation", "distribution", "set"),
-        collections=frozenset({"sympy", "mpmath", "numpy"}),
-    ),
-    "graph theory": Field(
-        seeds=("networkx", "graph", "tree", "shortest path", "clique", "matching", "flow", "community"),
-        collections=frozenset({"networkx"}),
-    ),
-    "physics": Field(
-        seeds=("sympy.physics", "physicist", "force", "energy", "particle", "electricity", "measuring instrument", "unit"),
-        collections=frozenset({"wordnet"}),
-    ),
-    "chemistry": Field(
-        seeds=("chemist", "chemical element", "compound", "acid", "alcohol", "mineral", "metallic element", "drug"),
-        collections=frozenset({"wordnet"}),
-    ),
-    "biomedicine": Field(
-        seeds=("disease", "muscle", "bone", "protein", "hormone", "bacteria", "surgery", "plant", "animal", "tree"),
-        collections=frozenset({"wordnet"}),
-    ),
-    "humanities": Field(
-        seeds=("philosopher", "writer", "music", "religion", "painter", "language", "historian", "poet", "deity", "law"),
-        collections=frozenset({"wordnet"}),
-    ),
-}
-"""Predefined coarse seeds, by domain, in the collections of this machine. [ours]"""
 LIKE = 5
 """Known nodes that a proposed concept is compared with, beside those of equal name."""
 WAIT_S = 0.05
@@ -69,7 +27,9 @@ class Growth(Config):
     """How a graph grows."""
 
     sources: Sources = Sources()
+    proposer: Literal["rules", "endpoint"] = "rules"
     local: Local = Local()
+    chat: Chat = Chat()
     fields: dict[str, Field] = dict(FIELDS)
     """By domain."""
     nodes: int = 3000
@@ -78,6 +38,10 @@ class Growth(Config):
     """Agents at once; more help where a proposer waits for an endpoint."""
     lease_s: float = 300.0
     """After so many seconds another process may take a node over."""
+
+
+def proposer_of(config: Growth) -> Proposer:
+    return Endpoint(config.chat) if config.proposer == "endpoint" else Rules(config.local)
 
 
 def plant(graph: Graph, fields: Mapping[str, Field]) -> None:

@@ -57,7 +57,7 @@ class Library:
     def index(self) -> Index:
         return Index.build(self.documents.values())
 
-    def within(self, collections: frozenset[str]) -> Library:
+    def within(self, collections: tuple[str, ...]) -> Library:
         """The part of it that lies in the named collections (what follows `doc://`); all of it where none is named."""
         if not collections:
             return self
@@ -67,7 +67,7 @@ class Library:
         return self._parts[collections]
 
     @cached_property
-    def _parts(self) -> dict[frozenset[str], Library]:
+    def _parts(self) -> dict[tuple[str, ...], Library]:
         return {}
 
     @cached_property

@@ -42,14 +42,16 @@ def key_of(name: str) -> str:
     return " ".join([*words[:-1], singular(words[-1])])
 
 
-_IRREGULAR = {"matrices": "matrix", "vertices": "vertex", "indices": "index", "axes": "axis", "bases": "basis"}
+_IRREGULAR = {"matrices": "matrix", "vertices": "vertex", "indices": "index", "axes": "axis"} | {
+    word: word for word in ("series", "species")
+}
 
 
 def singular(word: str) -> str:
     """An English noun in the singular, as far as rules go; what they get wrong they get wrong alike for every use."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
-    if len(word) < 4 or word.endswith(("ss", "us", "is")):
+    if len(word) < 4 or word.endswith(("ss", "us", "is", "ics")):
         return word
     if word.endswith("ies"):
         return word[:-3] + "y"
