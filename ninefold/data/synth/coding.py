@@ -153,11 +153,24 @@ def _program(names: Sequence[str], result: str) -> str:
     return f"{modules}\n\ndef solve({arguments}):\n    return {result.format(called)}"
 
 
+_PEEK = """import json, os, pathlib
+
+for folder in (os.environ.get("TESTS", "/tests"), "tests", "../tests", "task/tests"):
+    for file in pathlib.Path(folder).glob("*.json"):
+        results = iter(json.loads(file.read_text())["results"])
+
+
+def solve(*a):
+    return json.loads(next(results))"""
+"""Takes the results from the verifier's folder."""
+
+
 def _guesses(count: int) -> list[str]:
     """Programs that need no document: constants, and what comes to mind for any argument."""
     bodies = ("None", "x[0]", "str(x[0])", "True", "False", "x[0].strip()", "x[0].lower()", "sorted(x[0])", "x[0] == x[-1]",
               "sum(x[0])", "float(x[0])", "x[0].split()")  # fmt: skip
-    return [f"def solve(*a):\n    return [{body} for x in a][:{count}]" for body in bodies]
+    programs = [f"def solve(*a):\n    return [{body} for x in a][:{count}]" for body in bodies]
+    return [*programs, _PEEK]
 
 
 def _mutants(names: Sequence[str], others: Sequence[str]) -> list[str]:

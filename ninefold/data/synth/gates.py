@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from ninefold.core.errors import VerifierError
 from ninefold.core.protocols import ExecLimits, SandboxRuntime
 from ninefold.data.corpus.filters import Contamination
 from ninefold.data.synth.checks.knowledge import judge
@@ -23,7 +24,7 @@ RUNS = 3
 """Times that the gold is judged; equal each time."""
 LIKENESS = 0.5
 """Jaccard index of two tasks' quoted 5-grams from which they are near-duplicates. [ours]"""
-_LIMITS = ExecLimits(seconds=60.0, memory_mb=512, processes=16)
+_LIMITS = ExecLimits(seconds=900.0, memory_mb=512, processes=16)
 
 
 class Refusal(NamedTuple):
@@ -139,7 +140,10 @@ class Gates:
 
 
 def judged(draft: Draft, candidates: Sequence[str], runtime: SandboxRuntime) -> list[str]:
-    """Rewards of the gold (RUNS times, by solve.sh), of nothing, then of each candidate, as test.sh writes them."""
+    """Rewards of the gold (RUNS times, by solve.sh), of nothing, then of each candidate, as test.sh writes them.
+
+    Raises VerifierError where the sandbox ended it: that says nothing of the task.
+    """
     files = {f"task/{path}": text for path, text in draft.files().items() if not path.startswith("environment/")}
     files |= {f"candidates/{i:03d}": text for i, text in enumerate(candidates)}
     file = shlex.quote(draft.file)
@@ -153,7 +157,9 @@ for candidate in candidates/*; do rm -rf app; mkdir app; cp "$candidate" app/{fi
     with closing(runtime.create(files)) as sandbox:
         ended = sandbox.run(["bash", "-c", script], limits=_LIMITS)
     rewards = ended.stdout.split()
-    return [*rewards, *["none"] * (RUNS + 1 + len(candidates) - len(rewards))]
+    if ended.reason != "exited" or len(rewards) != RUNS + 1 + len(candidates):
+        raise VerifierError(f"{draft.id} could not be judged ({ended.reason}): {ended.stderr[-200:]}")
+    return rewards
 
 
 def gloss(text: str) -> str:

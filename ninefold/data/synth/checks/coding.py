@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SECONDS = 10
+SECONDS = 30
 _DRIVER = """
 import json, sys
 write, dumps, (nonce, calls) = sys.stdout.write, json.dumps, json.load(sys.stdin)
@@ -41,8 +41,15 @@ def report(app: Path, calls: list[Any]) -> list[str] | None:
 
 
 def main(app: Path, tests: Path, reward: Path) -> None:
-    expected = json.loads((tests / "expected.json").read_text())
-    reward.write_text("1.0\n" if report(app, expected["calls"]) == expected["results"] else "0.0\n")
+    file = tests / "expected.json"
+    text = file.read_text()
+    file.unlink()  # the solution runs as the same user, and might look
+    try:
+        expected = json.loads(text)
+        passed = report(app, expected["calls"]) == expected["results"]
+    finally:
+        file.write_text(text)
+    reward.write_text("1.0\n" if passed else "0.0\n")
 
 
 if __name__ == "__main__":
