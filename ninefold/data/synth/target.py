@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import product
 from random import Random
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from ninefold.core.config import Config
 from ninefold.data.synth.graph import Graph, Node
@@ -83,6 +82,7 @@ class Sampler:
     graph: Graph
     usable: Callable[[TaskType, Node], bool]
     """Whether a node can be asked about in a task of the type."""
+    _known: dict[TaskType, dict[int, Node]] = field(default_factory=dict[TaskType, "dict[int, Node]"])
 
     def draw(self, cell: Cell, rng: Random) -> tuple[Node, ...]:
         """Nodes of the cell's domain, granularity and relation, the coarsest first; () where the draw finds none."""
@@ -97,42 +97,31 @@ class Sampler:
 
     def pool(self, cell: Cell) -> list[Node]:
         """The nodes that a set of the cell may end in."""
-        return [node for node in self._nodes[cell.type] if (node.domain, _granularity(node)) == cell[:2]]
+        return [node for node in self._of(cell.type).values() if (node.domain, _granularity(node)) == cell[:2]]
 
-    @cached_property
-    def _nodes(self) -> dict[TaskType, list[Node]]:
-        nodes = [node for node in self.graph.nodes() if node.evidence]
-        return {type: [node for node in nodes if self.usable(type, node)] for type in get_args(TaskType)}
-
-    @cached_property
-    def _by_id(self) -> dict[TaskType, dict[int, Node]]:
-        return {type: {node.id: node for node in nodes} for type, nodes in self._nodes.items()}
+    def _of(self, type: TaskType) -> dict[int, Node]:
+        """Nodes that tasks of the type can be about, by id."""
+        if type not in self._known:
+            nodes = [node for node in self.graph.nodes() if node.evidence and self.usable(type, node)]
+            self._known[type] = {node.id: node for node in nodes}
+        return self._known[type]
 
     def _siblings(self, cell: Cell, node: Node, rng: Random) -> list[Node]:
-        usable, parent = self._by_id[cell.type], self.graph.coarser(node.id)[0]
+        usable, parent = self._of(cell.type), self.graph.coarser(node.id)[0]
         return [usable[id] for id in self.graph.finer(parent) if id in usable and id != node.id]
 
     def _above(self, cell: Cell, node: Node, rng: Random) -> list[Node]:
         """Coarser nodes, of which no program need be known."""
         above = self.graph.lineage(node.id)[:-1]
-        return [self._by_id["knowledge"][id] for id in above if id in self._by_id["knowledge"]]
+        return [self._of("knowledge")[id] for id in above if id in self._of("knowledge")]
 
     def _apart(self, cell: Cell, node: Node, rng: Random) -> list[Node]:
         """Some nodes with no common ancestor but the domain."""
         above = self.graph.ancestors(node.id) | {node.id}
-        pool = [other for other in self._nodes[cell.type] if other.domain == cell.domain]
+        pool = [other for other in self._of(cell.type).values() if other.domain == cell.domain]
         few = rng.sample(pool, min(len(pool), 20))
         return [other for other in few if len((self.graph.ancestors(other.id) | {other.id}) & above) <= 1]
 
 
 def _granularity(node: Node) -> Granularity:
     return "fine" if node.depth >= FINE else "coarse"
-
-
-def axes(made: Mapping[Cell, int]) -> Iterator[tuple[str, str, int]]:
-    """(axis, value, tasks) of what was made, for tables."""
-    for axis in Cell._fields:
-        counts = Counter[str]()
-        for cell, count in made.items():
-            counts[getattr(cell, axis)] += count
-        yield from ((axis, value, count) for value, count in sorted(counts.items()))
