@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from ninefold.core.protocols import ExecLimits, SandboxRuntime
@@ -122,17 +123,21 @@ def coding(
 
 
 def _calls(nodes: Sequence[Node], functions: Sequence[Function]) -> list[tuple[list[Any], list[Any]]]:
-    """Hidden calls: a list of arguments for each function, and the list of their results; results differ where they can."""
+    """Hidden calls: a list of arguments for each function, and the list of their results."""
     rng = rng_of("calls", *(node.name for node in nodes))
-    drawn: list[list[tuple[Any, Any]]] = []
-    for function in functions:
-        by_result: dict[str, list[str]] = {}
-        for arguments, result in function.calls.items():
-            by_result.setdefault(json.dumps(result, sort_keys=True), []).append(arguments)
-        results = rng.sample(sorted(by_result), min(CALLS, len(by_result)))
-        chosen = [(json.loads(rng.choice(by_result[result])), json.loads(result)) for result in results]
-        drawn.append([chosen[i % len(chosen)] for i in range(CALLS)])
-    return [([arguments for arguments, _ in row], [result for _, result in row]) for row in zip(*drawn)]
+    drawn = [_telling(function, rng) for function in functions]
+    rows = [[calls[i % len(calls)] for calls in drawn] for i in range(CALLS)]
+    return [([arguments for arguments, _ in row], [result for _, result in row]) for row in rows]
+
+
+def _telling(function: Function, rng: Random) -> list[tuple[list[Any], Any]]:
+    """Calls with different results, at most CALLS; those that return an argument as it is come last."""
+    calls = [(json.loads(arguments), result) for arguments, result in function.calls.items()]
+    rng.shuffle(calls)
+    calls.sort(key=lambda call: call[1] in call[0])
+    by_result = {json.dumps(result, sort_keys=True): (arguments, result) for arguments, result in reversed(calls)}
+    chosen = sorted(by_result.values(), key=calls.index)
+    return chosen[:CALLS]
 
 
 def _instruction(quotes: Sequence[str]) -> str:

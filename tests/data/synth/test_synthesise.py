@@ -31,8 +31,8 @@ CONFIG = Synthesis(target=TARGET, tasks=4, patience=6)
 DOCUMENTS = {
     "posixpath": "Common operations on path names of one family of systems.",
     "posixpath.basename": "Returns the final component of a pathname, after the last slash.",
-    "posixpath.dirname": "Returns the directory part of a pathname, before the last slash.",
-    "posixpath.normpath": "Make a pathname canonical, eliminating double slashes and dots.",
+    "posixpath.split": "Cut a pathname in two: all before the last slash, and the rest.",
+    "posixpath.splitext": "Part a pathname into root and extension, the latter with its dot.",
     "finial.txt": "A finial is an ornament on top of a gable, spire or canopy.",
     "rosette.txt": "A rosette is an ornament carved or painted round like a flower.",
     "tassel.txt": "A tassel is an ornament of loose threads that hangs from cushions.",
