@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ninefold.core.errors import UserError
-from ninefold.core.events import end_torn_line
+from ninefold.data.lines import drop_torn_line
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
 """Sends the JSON body of a request and returns the answer's."""
@@ -23,7 +23,7 @@ class Cassette:
         """With `ask`, what is not recorded is asked and recorded; without, it is an error."""
         self._path, self._ask = path, ask
         self._lock = threading.Lock()
-        end_torn_line(path)
+        drop_torn_line(path)
         self._answers: dict[str, dict[str, Any]] = {}
         for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
             try:

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ninefold.core.config import Config
-from ninefold.core.events import end_torn_line
 from ninefold.core.protocols import SandboxRuntime
 from ninefold.core.seeds import rng_of
 from ninefold.core.store import write_folder
 from ninefold.data.corpus.filters import Contamination
-from ninefold.data.lines import numbered_lines
+from ninefold.data.lines import drop_torn_line, numbered_lines
 from ninefold.data.synth.coding import Functions, coding
 from ninefold.data.synth.draft import Draft, write
 from ninefold.data.synth.fields import Field
@@ -98,7 +97,7 @@ def exhausted(attempts: Sequence[Attempt], patience: int) -> set[Cell]:
 
 def read_journal(folder: Path) -> list[Attempt]:
     path = folder / "journal.jsonl"
-    end_torn_line(path)
+    drop_torn_line(path)
     records = [json.loads(line) for _, line in numbered_lines(path)] if path.exists() else []
     return [Attempt(**{**record, "cell": Cell(*record["cell"]), "nodes": tuple(record["nodes"])}) for record in records]
 

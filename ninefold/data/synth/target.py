@@ -42,7 +42,7 @@ class Target(Config):
         "humanities": 0.1,
     }
     granularity: dict[Granularity, float] = {"coarse": 0.65, "fine": 0.35}
-    type: dict[TaskType, float] = {"knowledge": 0.8, "coding": 0.2}
+    type: dict[TaskType, float] = {"knowledge": 0.9, "coding": 0.1}
     relation: dict[Relation, float] = {"single": 0.4, "siblings": 0.2, "chain": 0.2, "pair": 0.2}
 
     def cells(self) -> list[Cell]:

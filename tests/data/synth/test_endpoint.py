@@ -75,11 +75,15 @@ def test_recorded_and_replayed(tmp_path):
         Endpoint(replay).propose(Place(names=("tree",), path=("tree",), depth=1, domain="mathematics"), LIBRARY)
 
 
-def test_a_torn_line_of_a_cassette(tmp_path):
+def test_lines_of_a_cassette(tmp_path):
+    """What a kill tore is asked again; what somebody broke is told."""
     path = tmp_path / "tape.jsonl"
     Cassette(path, lambda request: {"n": request["n"]})({"n": 1})
-    with path.open("a") as file:
-        file.write('{"key": "torn')
+    whole = path.read_text()
+    path.write_text(whole + '{"key": "torn')
+    assert Cassette(path)({"n": 1}) == {"n": 1}
+    assert path.read_text() == whole
+    path.write_text(whole + '{"key": "broken"}\n')
     with pytest.raises(UserError, match="line 2"):
         Cassette(path)
 
