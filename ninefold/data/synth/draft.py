@@ -62,8 +62,9 @@ class Draft:
 
     @property
     def split(self) -> Split:
-        """By what is expected, however it is asked."""
-        return split_of(json.dumps(self.expected, sort_keys=True))
+        """By what is expected, however it is asked. None is set aside for documents: what it asks is in documents already."""
+        split = split_of(json.dumps(self.expected, sort_keys=True))
+        return "train" if split == "corpus" else split
 
     def files(self) -> dict[str, str]:
         """Path → text of the Harbor directory."""
