@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ninefold import __version__
-from ninefold.app.commands import building, exchanging, harnessing, keeping, looking, modelling, running, serving
+from ninefold.app.commands import building, exchanging, harnessing, keeping, knowing, looking, modelling, running, serving
 from ninefold.app.console import Commands
 
 SETTINGS = {
@@ -59,6 +59,8 @@ app.add_typer(building.task, name="task")
 app.add_typer(building.hack, name="hack")
 app.add_typer(exchanging.harbor, name="harbor")
 app.add_typer(harnessing.harness, name="harness")
+app.add_typer(knowing.graph, name="graph")
+app.command()(knowing.synth)
 app.command()(keeping.doctor)
 
 

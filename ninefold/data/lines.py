@@ -17,3 +17,10 @@ def numbered_lines(path: Path) -> list[tuple[int, str]]:
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8: {error}") from None
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def drop_torn_line(path: Path) -> None:
+    """Remove a last line that a kill cut off, where the file exists."""
+    if path.exists():
+        with path.open("r+b") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)

@@ -1,0 +1,96 @@
+"""Knowledge tasks by rules: which concepts do the documents define so? One name for each node of the set. [ours]"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ninefold.data.synth.checks.knowledge import normal
+from ninefold.data.synth.draft import Draft
+from ninefold.data.synth.graph import Graph, Node
+from ninefold.data.synth.names import words_of
+from ninefold.data.synth.target import Cell
+from ninefold.index import Document
+
+BLANK = "____"
+_ORDER = ("first", "second")
+
+
+def knowledge(cell: Cell, nodes: Sequence[Node], graph: Graph, documents: tuple[Document, ...]) -> Draft | str:
+    """A draft, or why there is none."""
+    quotes = [blanked(node, nodes) for node in nodes]
+    if any(len(words_of(quote)) < 4 for quote in quotes):
+        return "a definition says too little"
+    answer = [[node.name, *node.aliases] for node in nodes]
+    sources = sorted({evidence.url for node in nodes for evidence in node.evidence})
+    gold = {"answer": [node.name for node in nodes], "sources": sources}
+    return Draft(
+        cell=cell,
+        nodes=tuple(node.name for node in nodes),
+        instruction=_instruction(cell, quotes),
+        quotes=tuple(quotes),
+        hidden=tuple(name for names in answer for name in names),
+        file="answer.json",
+        gold=json.dumps(gold, ensure_ascii=False),
+        expected={"answer": answer, "sources": sources},
+        evidence=tuple(evidence for node in nodes for evidence in node.evidence),
+        documents=documents,
+        guesses=tuple(_guesses(cell, quotes, sources)),
+        mutants=tuple(_mutants(gold, graph, nodes)),
+    )
+
+
+def blanked(node: Node, nodes: Sequence[Node]) -> str:
+    """The definition of `node` without the names of `nodes`."""
+    text = re.sub(r"^[^():]+ \(noun\): ", "", node.definition)
+    full = {name for other in nodes for name in (other.name, *other.aliases)}
+    names = full | {name.rpartition(".")[2] for name in full}
+    for name in sorted(names, key=lambda name: (-len(name), name)):
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?:s|es)?(?!\w)", BLANK, text, flags=re.IGNORECASE)
+    return text
+
+
+def _instruction(cell: Cell, quotes: Sequence[str]) -> str:
+    related = {
+        "single": "What",
+        "siblings": "Two things of one kind",
+        "chain": "A thing and another that is finer",
+        "pair": "Two things of different kinds",
+    }
+    lines = "\n".join(f'- the {_ORDER[i]}: "{quote}"' for i, quote in enumerate(quotes))
+    return (
+        f"The folder documents/ holds texts on {cell.domain}; the first line of each is its address, the second its title.\n"
+        f"{related[cell.relation]} do they define or document in these words?\n\n{lines}\n\n"
+        f"({BLANK} stands for a name that is asked for.) Write answer.json with the full names as the documents give them, in "
+        'this order, and the addresses of the documents that say so: {"answer": ["…"], "sources": ["doc://…"]}\n'
+    )
+
+
+def _guesses(cell: Cell, quotes: Sequence[str], sources: Sequence[str]) -> list[str]:
+    """Closed book: every run of up to four words of the quotes, told the sources besides."""
+    runs = [cell.domain, ""]
+    for quote in quotes:
+        words = re.findall(r"[\w.-]+", quote)
+        runs += [" ".join(words[i : i + n]) for n in range(1, 5) for i in range(len(words) - n + 1)]
+    return [json.dumps({"answer": [run] * len(quotes), "sources": list(sources)}) for run in dict.fromkeys(map(normal, runs))]
+
+
+def _mutants(gold: dict[str, list[str]], graph: Graph, nodes: Sequence[Node]) -> list[str]:
+    """A name left out, doubled, cut, swapped for that of a sibling or of the coarser concept; sources left out or all cited."""
+    names, sources = gold["answer"], gold["sources"]
+    wrong: list[dict[str, Any]] = [
+        {"answer": names[:-1], "sources": sources},
+        {"answer": [*names, names[0]], "sources": sources},
+        {"answer": [*names[:-1], names[-1][:-1]], "sources": sources},
+        {"answer": "; ".join(names), "sources": sources},
+        {"answer": names, "sources": sources[:-1]},
+        {"answer": names, "sources": [*sources, *(f"doc://other/{i}" for i in range(len(sources) + 1))]},
+    ]
+    parent = graph.coarser(nodes[-1].id)[0]
+    others = [graph.node(id).name for id in (parent, *graph.finer(parent)) if id != nodes[-1].id][:3]
+    wrong += [{"answer": [*names[:-1], other], "sources": sources} for other in others]
+    if len(names) > 1:
+        wrong.append({"answer": names[::-1], "sources": sources})
+    return [json.dumps(mutant, ensure_ascii=False) for mutant in wrong]
