@@ -72,10 +72,12 @@ class Distillation:
         """Fresh train tasks of every cell, each with its effort stated; all play side by side."""
         world, kit = self.trainer.world, self.kit
         turn = step * world.size + world.rank
-        prompts: list[tuple[Task, Effort]] = []
-        for domain, effort in kit.cells:
-            count = kit.recipe.of_each(domain, self.share)
-            prompts += [(kit.task(domain, "train", turn * count + i, "mopd", effort), effort) for i in range(count)]
+        prompts: list[tuple[Task, Effort]] = [
+            (kit.task(domain, "train", turn * count + i, "mopd", effort), effort)
+            for domain, effort in kit.cells
+            for count in [kit.recipe.of_each(domain, self.share)]
+            for i in range(count)
+        ]
         slots = lineup(prompts, seed=seed_of(kit.recipe.seed, self.name, step, world.rank), name=f"{self.name}/{turn}/")
         played = play(slots, engine=self.engine, scene=kit.scene, width=kit.recipe.engine.rows)
         by_cell: dict[Cell, list[Trajectory]] = {cell: [] for cell in kit.cells}
