@@ -65,7 +65,11 @@ def zygote_pid() -> int:
     """The only child of the launcher started last."""
     ours = descendants(os.getpid())
     launched = [pid for pid in ours if b"ninefold.sandbox.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    return max(launched)
+    stat = {pid: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in launched}
+    parent = {pid: int(fields[1]) for pid, fields in stat.items()}
+    # By when it started: process numbers begin anew once they are used up.
+    newest = max((pid for pid in launched if parent[pid] not in launched), key=lambda pid: int(stat[pid][19]))
+    return next(pid for pid in launched if parent[pid] == newest)
 
 
 @pytest.mark.usefixtures("namespaces")
