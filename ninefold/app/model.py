@@ -40,6 +40,7 @@ def open_service(run: Run, stage: str, *, draft: bool = False) -> Service:
     if not isinstance(chat, Xtml):
         raise UserError(f"{weights} speaks ChatML and is a Hugging Face folder: serve it with any program that takes one")
     model = kit.origin.decodable(kit.load(*parts))
+    sight = sight_in(model)
     engine = _speculative(kit, stage) if draft else NativeEngine(model, stop_ids=chat.stop_ids, config=CONFIG)
     return Service(
         loop=EngineLoop(engine),
@@ -48,7 +49,7 @@ def open_service(run: Run, stage: str, *, draft: bool = False) -> Service:
         context=engine.config.capacity,
         limit=2 * engine.config.rows,
         constrain=not draft,
-        sees=sight_in(model) is not None,
+        picture_tokens=sight and sight.tokens,
         created=int(weights.stat().st_mtime),
     )
 

@@ -19,6 +19,9 @@ from ninefold.recipes.kit import Kit
 from ninefold.recipes.rl import train_expert
 from ninefold.recipes.run import announce, reported, stages_of
 
+BESIDE = {"compare": ("average", "mopd-full", "mopd-sampled")}
+"""Stage → folders of models that it leaves beside its own."""
+
 
 def run_stage(recipe: Recipe, run: Run, name: str, *, cell: str = "", redo: bool = False) -> None:
     """Run the stage `name` on what the stages before it left, with events like a whole run's.
@@ -85,13 +88,14 @@ def borrow(origin: Run, run: Run, recipe: Recipe, *, before: str, cell: str = ""
     with run.locked():
         if run.events.exists():
             return
-        for name in names[: names.index(before)]:
+        earlier = names[: names.index(before)]
+        for name in [*earlier, *(beside for stage in earlier for beside in BESIDE.get(stage, ()))]:
             recover_folder(origin.stage(name))
             if is_complete(origin.stage(name)):
                 write_folder(run.stage(name), partial(_copy, origin.stage(name)))
-        for earlier in chain(recipe, cell_of(cell)) if cell else ():
-            if is_complete(origin.stage("rl", *earlier)):
-                write_folder(run.stage("rl", *earlier), partial(_copy, origin.stage("rl", *earlier)))
+        for behind in chain(recipe, cell_of(cell)) if cell else ():
+            if is_complete(origin.stage("rl", *behind)):
+                write_folder(run.stage("rl", *behind), partial(_copy, origin.stage("rl", *behind)))
         write_atomic(run.config, to_toml(recipe))
         announce(run, recipe, borrowed=origin.name)
 

@@ -132,13 +132,19 @@ def _read(index: int, message: Mapping[str, Any]) -> ChatMessage:
         content=_content(message.get("content"), where),
         name=_text(message.get("name"), where, "name") or None,
         reasoning=_reasoning(message, where) if role == "assistant" else "",
-        calls=tuple(_call(c, n, where) for n, c in enumerate(message.get("tool_calls") or (), 1))
+        calls=tuple(_call(c, n, where) for n, c in enumerate(_listed(message.get("tool_calls"), where, "tool_calls"), 1))
         if role == "assistant"
         else (),
-        tools=tuple(message.get("tools") or ()) if role == "system" else (),
+        tools=tuple(_listed(message.get("tools"), where, "tools")) if role == "system" else (),
         tool=_text(message.get("tool", message.get("name")), where, "tool") if role == "tool" else None,
         call_id=_identifier(message.get("tool_call_id", message.get("id"))) if role == "tool" else None,
     )
+
+
+def _listed(value: Any, where: str, name: str) -> Sequence[Any]:
+    if not isinstance(value or [], list | tuple):
+        raise UserError(f"{where}: {name} must be a list, got {str(value)[:80]!r}")
+    return value or ()
 
 
 def _content(content: Any, where: str) -> tuple[Part, ...]:

@@ -93,8 +93,8 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
 
 def _argument(key: str, schema: Any, required: bool) -> Argument:
     given = schema.get("type") if isinstance(schema, Mapping) else None
-    kinds = tuple(JSON_TYPES) if given is None else (given,) if isinstance(given, str) else tuple(given)
-    if unknown := [kind for kind in kinds if kind not in JSON_TYPES]:
+    kinds = tuple(JSON_TYPES) if given is None else tuple(given) if isinstance(given, list | tuple) else (given,)
+    if unknown := [kind for kind in kinds if not isinstance(kind, str) or kind not in JSON_TYPES]:
         raise UserError(f"argument {key!r}: type {unknown[0]!r} is not one of {', '.join(JSON_TYPES)}")
     if "number" in kinds:
         kinds = tuple(kind for kind in kinds if kind != "integer")

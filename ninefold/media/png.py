@@ -37,6 +37,6 @@ def from_png(data: bytes) -> Picture:
         raise UserError("not a picture, or of an unknown kind; PNG, JPEG, GIF and WebP are read") from None
     except Image.DecompressionBombError:
         raise UserError(f"a picture has at most {LARGEST} pixels a side, and this one has many more; scale it down") from None
-    except (OSError, ValueError, SyntaxError) as error:
+    except (OSError, ValueError, SyntaxError, RuntimeError) as error:
         raise UserError(f"not a readable picture: {error}") from None
     return Picture.of(np.asarray(opaque.convert("RGB"), np.uint8))

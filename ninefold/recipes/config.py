@@ -74,7 +74,7 @@ class PretrainConfig(Config):
 
     tokens: Count = 2_800_000
     batch_tokens: Count = 4096
-    stages: tuple[ContextStage, ...] = (
+    stages: Annotated[tuple[ContextStage, ...], Field(min_length=1)] = (
         ContextStage(length=128, share=0.70),
         ContextStage(length=192, share=0.15),
         ContextStage(length=320, share=0.10),
@@ -118,7 +118,7 @@ class SftConfig(Config):
     }
     """Stated effort → how often the demonstrator works in low, high, max style."""
     weights: dict[Domain, Share] = {"general": 0.30, "agents": 0.32, "coding": 0.38}
-    """Domain → share of the demonstrations."""
+    """Domain → share of the demonstrations; at least one domain of the run has some."""
     batch_tokens: tuple[Count, ...] = (3500, 1800)
     """Tokens a step, epoch by epoch: small batches teach more per token."""
     step_sizes: StepSizes = StepSizes(muon=0.008, adamw=2e-3)
@@ -279,6 +279,14 @@ class Recipe(Config):
         """The next larger effort, from whose expert this one's starts."""
         larger: list[Effort] = [e for e in EFFORTS[EFFORTS.index(effort) + 1 :] if e in self.efforts]
         return larger[0] if larger else None
+
+    @model_validator(mode="after")
+    def _demonstrations_have_shares(self) -> Recipe:
+        if not any(self.sft.weights.get(domain, 0) for domain in self.families):
+            raise ValueError(f"sft.weights gives none of {', '.join(self.families)} a share above 0")
+        if empty := [effort for effort, shares in self.sft.styles.items() if not any(shares)]:
+            raise ValueError(f"sft.styles.{empty[0]} gives no style a share above 0")
+        return self
 
     @model_validator(mode="after")
     def _budgets_have_a_measure(self) -> Recipe:

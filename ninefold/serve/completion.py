@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from ninefold.chat.messages import tool_call
 from ninefold.chat.xtml import Xtml
 from ninefold.core.errors import EngineError, NinefoldError, UserError, boundary
+from ninefold.core.picture import Picture
 from ninefold.core.seeds import seed_of
 from ninefold.media.parts import take_pictures
 from ninefold.serve.errors import ApiError, broken, invalid, no_model, overloaded, too_long
@@ -37,8 +38,8 @@ class Service:
     """Generations at a time."""
     constrain: bool = True
     """Every answer is held to well-formed messages. False leaves requests without tools free, so that a draft can propose."""
-    sees: bool = False
-    """Whether it reads pictures."""
+    picture_tokens: Callable[[Picture], int] | None = None
+    """Tokens of the context that a picture takes; UserError where the model cannot take it. None: it reads no pictures."""
     created: int = 0
     """When the model was made, in seconds since the epoch."""
 
@@ -46,7 +47,7 @@ class Service:
         """Check the request and render its prompt. Raises ApiError."""
         if request.model != self.model:
             raise no_model(request.model, self.model)
-        request.check(sees=self.sees)
+        request.check(sees=self.picture_tokens is not None)
         tools, choice = request.callable_tools()
         try:
             messages, pictures = take_pictures(request.messages)
@@ -63,8 +64,10 @@ class Service:
         except UserError as error:
             raise invalid(str(error), "tools") from None
         ids = np.concatenate([segment.ids for segment in segments]).astype(np.int32)
-        if len(ids) >= self.context:
-            raise too_long(len(ids), self.context)
+        shown = tuple(pictures[image] for segment in segments for image in segment.images)
+        prompt = len(ids) + self._behind(shown)
+        if prompt >= self.context:
+            raise too_long(prompt, self.context)
         choices = request.n or 1
         if self.loop.in_flight + choices > self.limit:
             raise overloaded(self.limit)
@@ -72,34 +75,42 @@ class Service:
         generations = [
             Generation(
                 ids=ids,
-                max_new=min(request.limit or self.context, self.context - len(ids)),
+                max_new=min(request.limit or self.context, self.context - prompt),
                 seed=seed_of("choice", seed, index),
                 temperature=1.0 if request.temperature is None else request.temperature,
                 top_p=1.0 if request.top_p is None else request.top_p,
                 grammar=grammar,
-                pictures=tuple(pictures[image] for segment in segments for image in segment.images),
+                pictures=shown,
             )
             for index in range(choices)
         ]
         replies = [
             Reply(self.chat, stops=request.stops, logprobs=bool(request.logprobs), calls=bool(tools)) for _ in generations
         ]
-        return ChatCompletion(service=self, request=request, generations=generations, replies=replies)
+        return ChatCompletion(service=self, request=request, prompt=prompt, generations=generations, replies=replies)
+
+    def _behind(self, pictures: Sequence[Picture]) -> int:
+        """Tokens of the context that pictures take beside their placeholders. Raises ApiError."""
+        if self.picture_tokens is None:
+            return 0
+        try:
+            return sum(self.picture_tokens(picture) - 1 for picture in pictures)
+        except UserError as error:
+            raise invalid(str(error), "messages") from None
 
 
 class ChatCompletion:
     """One request being answered."""
 
-    def __init__(self, *, service: Service, request: ChatRequest, generations: list[Generation], replies: list[Reply]) -> None:
-        self._service, self._request = service, request
+    def __init__(
+        self, *, service: Service, request: ChatRequest, prompt: int, generations: list[Generation], replies: list[Reply]
+    ) -> None:
+        """`prompt`: its tokens, those that pictures take counted."""
+        self._service, self._request, self.prompt_tokens = service, request, prompt
         self._generations, self._replies = generations, replies
         self._cached = [0] * len(generations)
         self._id = f"chatcmpl-{secrets.token_hex(12)}"
         self._created = int(time.time())
-
-    @property
-    def prompt_tokens(self) -> int:
-        return len(self._generations[0].ids)
 
     @property
     def tokens(self) -> int:

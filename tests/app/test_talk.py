@@ -83,7 +83,7 @@ def test_pictures_are_shown_once_or_refused(service: Service, prompts: dict[str,
     picture = draw({"kind": "bars", "width": 24, "height": 12, "bars": [["red", 1]], "most": 2})
     (tmp_path / "a.png").write_bytes(to_png(picture))
     console = Console(file=io.StringIO(), width=200)
-    talk = Talk(replace(service, sees=True), console, effort="low", options={})
+    talk = Talk(replace(service, picture_tokens=lambda picture: 4), console, effort="low", options={})
     talk.show(tmp_path / "a.png")
     talk.show(tmp_path / "b.png")
     talk.answer("what is it?")
@@ -93,6 +93,10 @@ def test_pictures_are_shown_once_or_refused(service: Service, prompts: dict[str,
     assert "b.png" in console.file.getvalue()
     for ids in prompts.values():
         assert CHAT.decode(ids).count("image 24x12") == (ids == CHAT.placeholder).sum() == 1
+    wide = Talk(replace(service, picture_tokens=lambda picture: service.context), console, effort="low", options={})
+    wide.show(tmp_path / "a.png")
+    with pytest.raises(UserError, match="context holds 512 tokens"):
+        wide.answer("what is it?")
     blind = Talk(service, console, effort="low", options={})
     blind.show(tmp_path / "a.png")
     with pytest.raises(UserError, match="text only"):

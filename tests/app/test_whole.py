@@ -44,6 +44,7 @@ def test_smoke_from_nothing_to_a_served_model(here: Path) -> None:
     table = json.loads(ninefold("evaluate", "smoke", "--tasks", "2", "--json").stdout)["table"]
     assert {len(cells) for cells in table.values()} == {9 if done.returncode == 0 else 6}
     assert ninefold("chat", "smoke", "--prompt", "1+2?", "--effort", "low", "--max-tokens", "8").returncode == 0
+    assert ninefold("stage", "again", "evaluate", "--from", "smoke").returncode in (0, LEFT_OUT)
 
     port = free_port()
     server = subprocess.Popen([*PROGRAM, "serve", "smoke", "--port", str(port)], stderr=subprocess.DEVNULL)
