@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from pathlib import Path
 
@@ -17,6 +18,8 @@ FORK = multiprocessing.get_context("fork")
 
 def torment(whole: Run, run: Run, kills: int, seed: int) -> list[Death]:
     """Run the small recipe in child processes, each killed at its moment, the last one left to finish."""
+    # A process group that another test left as garbage would be taken apart in a fork, without its threads, and wait for them.
+    gc.collect()
     deaths: list[Death] = []
     for moment in moments(whole, kills, seed):
         process = FORK.Process(target=run_recipe, args=(small(), run))
