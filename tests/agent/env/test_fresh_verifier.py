@@ -102,10 +102,12 @@ def test_a_child_that_dies_costs_only_its_own_verdict(verifier, judges):
 @needs_proc
 def test_a_judge_that_was_killed_is_replaced(verifier, judges):
     assert verifier(TASK, RIGHT).status == "pass"
-    (judge,) = judges()
+    (first,) = judges()
+    # The one in namespaces of its own: left alone it may still answer while it dies with its first process.
+    (judge,) = _children(first) or [first]
     os.kill(judge, signal.SIGKILL)
     assert verifier(TASK, RIGHT).status == "pass"
-    assert judges() != [judge]
+    assert judges() != [first]
 
 
 @needs_proc
