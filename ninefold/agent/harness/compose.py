@@ -10,9 +10,8 @@ from typing import Any
 from ninefold.agent.harness.context import CLEARED, ContextPolicy
 from ninefold.agent.harness.prompt import Prompt
 from ninefold.agent.harness.stop import StopRule
-from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface
+from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface, written
 from ninefold.agent.harness.whitebox import WhiteBox, whitebox
-from ninefold.chat.messages import call_id, tool_call
 from ninefold.core.errors import UserError
 from ninefold.core.protocols import Message, Move, Observation, ParsedMessage, Tool
 from ninefold.core.types import Call, Task, Turn
@@ -46,11 +45,7 @@ class Composed:
         return self.interface.schemas(tools)
 
     def to_wire(self, move: Move, tools: Sequence[Tool]) -> Message:
-        calls = [self.interface.to_wire(call, tools) for call in move.calls]
-        message: dict[str, Any] = {"role": "assistant", "reasoning_content": move.think, "content": move.response}
-        if calls:
-            message["tool_calls"] = [tool_call(call, call_id(number)) for number, call in enumerate(calls, 1)]
-        return message
+        return written(move, [self.interface.to_wire(call, tools) for call in move.calls])
 
     def to_world(self, call: Call, tools: Sequence[Tool]) -> Call:
         return self.interface.to_world(call, tools)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ninefold.agent.harness.naming import Convention, wire_name
-from ninefold.core.protocols import Tool
+from ninefold.chat.messages import call_id, tool_call
+from ninefold.core.protocols import Message, Move, Tool
 from ninefold.core.types import Call
 
 SchemaStyle = Literal["bare", "strict", "described"]
@@ -81,6 +82,14 @@ class ToolInterface:
         elif self.schema == "described":
             function["description"] = tool.description
         return {"type": "function", "function": function}
+
+
+def written(move: Move, calls: Sequence[Call]) -> Message:
+    """A scripted move as an assistant message; `calls` are its calls in the names of the wire."""
+    message: dict[str, Any] = {"role": "assistant", "reasoning_content": move.think, "content": move.response}
+    if calls:
+        message["tool_calls"] = [tool_call(call, call_id(number)) for number, call in enumerate(calls, 1)]
+    return message
 
 
 def _canonical(call: Call, tool: Tool, parameters: Sequence[str]) -> Call:

@@ -12,9 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from ninefold.agent.harness.compaction import Compaction
 from ninefold.agent.harness.rules import Rules
 from ninefold.agent.harness.sections import Section, Sections
-from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface
+from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface, written
 from ninefold.agent.harness.view import Toolset
-from ninefold.chat.messages import call_id, tool_call
 from ninefold.core.errors import UserError
 from ninefold.core.protocols import Message, Move, Observation, ParsedMessage, Tool
 from ninefold.core.types import Call, Task, Turn
@@ -52,11 +51,7 @@ class WhiteBox:
         return self.toolset.schemas(tools)
 
     def to_wire(self, move: Move, tools: Sequence[Tool]) -> Message:
-        calls = [self.toolset.to_wire(call, tools) for call in move.calls]
-        message: dict[str, Any] = {"role": "assistant", "reasoning_content": move.think, "content": move.response}
-        if calls:
-            message["tool_calls"] = [tool_call(call, call_id(number)) for number, call in enumerate(calls, 1)]
-        return message
+        return written(move, [self.toolset.to_wire(call, tools) for call in move.calls])
 
     def to_world(self, call: Call, tools: Sequence[Tool]) -> Call:
         return self.toolset.to_world(call, tools)

@@ -121,7 +121,7 @@ GREP = View(
     },
     layout=_LISTED,
 )
-TODO = View(
+TODO_LIST = View(
     name="TodoWrite",
     operation="todo",
     description="Write the list of what is to be done.",
@@ -169,7 +169,7 @@ VIEWS = (
         },
         layout=_LISTED,
     ),
-    TODO,
+    TODO_LIST,
     View(
         name="Agent",
         operation="agent",

@@ -109,7 +109,7 @@ TERMINAL = View(
         killed="{body}\n[{why}]",
     ),
 )
-TODO = View(
+TODO_LIST = View(
     name="todo",
     operation="todo",
     description="Read the list of what is to be done, write it, or change items of it.",
@@ -165,7 +165,7 @@ VIEWS = (
         },
         layout=_PLAIN,
     ),
-    TODO,
+    TODO_LIST,
     MEMORY,
     View(
         name="vision_analyze",

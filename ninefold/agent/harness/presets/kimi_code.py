@@ -139,7 +139,7 @@ GLOB = View(
     fixed={"limit": 100},
     layout=_LISTED,
 )
-TODO = View(
+TODO_LIST = View(
     name="TodoList",
     operation="todo",
     description="Keep the list of what is to be done: without todos it is shown, an empty list clears it.",
@@ -172,7 +172,7 @@ VIEWS = (
         parameters={"url": required(TEXT, "url")},
         layout=_LISTED,
     ),
-    TODO,
+    TODO_LIST,
     View(
         name="ReadMediaFile",
         operation="media",
