@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ninefold.core.errors import UserError
@@ -16,6 +17,8 @@ Table = Mapping[str, Mapping[str, Mapping[str, float]]]
 """Model → cell (`domain/effort`) → figures."""
 Families = Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]]
 """Model → cell → family → figures."""
+Transfer = Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]]
+"""Family that no stage trained → model → effort → figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,22 +124,28 @@ class Journal:
         return frozenset(cell for cell, event in latest.items() if event.get("fell_back"))
 
 
-def table_of(run: Run, journal: Journal) -> Table:
-    """The run's evaluation, {} before there is one."""
-    event = journal.last("table")
-    if event is not None:
-        return event["table"]
-    stage = run.stage("evaluate")
-    return read_json(stage / "table.json") if is_complete(stage) else {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What an evaluation found; {} each before there is one."""
 
+    table: Table = field(default_factory=dict)
+    families: Families = field(default_factory=dict)
+    transfer: Transfer = field(default_factory=dict)
 
-def families_of(run: Run, journal: Journal) -> Families:
-    """The same by family, {} where the run was not evaluated so."""
-    event = journal.last("table")
-    if event is not None:
-        return event.get("families", {})
-    path = run.stage("evaluate") / "families.json"
-    return read_json(path) if path.exists() else {}
+    @staticmethod
+    def of(run: Run, journal: Journal) -> Figures:
+        """Those of the run's own evaluation."""
+        event = journal.last("table")
+        if event is not None:
+            return Figures(table=event["table"], families=event.get("families", {}), transfer=event.get("transfer", {}))
+        stage = run.stage("evaluate")
+        return Figures.kept(stage) if is_complete(stage) else Figures()
+
+    @staticmethod
+    def kept(stage: Path) -> Figures:
+        """Those that an evaluation has left in its folder; older ones lack some."""
+        names = ("table", "families", "transfer")
+        return Figures(**{name: read_json(path) for name in names if (path := stage / f"{name}.json").exists()})
 
 
 def missing_domains(journal: Journal, table: Table) -> list[Domain]:

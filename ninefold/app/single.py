@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from ninefold.app.configuration import differences, stored_recipe
-from ninefold.app.journal import Families, Table
+from ninefold.app.journal import Figures
 from ninefold.core.config import to_toml
 from ninefold.core.errors import UserError
-from ninefold.core.store import Run, is_complete, read_json, recover_folder, replacing, write_atomic, write_folder
+from ninefold.core.store import Run, is_complete, recover_folder, replacing, write_atomic, write_folder
 from ninefold.core.types import CELLS, Cell
 from ninefold.recipes.config import Recipe
 from ninefold.recipes.evaluate import evaluate
@@ -60,7 +60,7 @@ def check_before(recipe: Recipe, run: Run, name: str) -> None:
         )
 
 
-def evaluate_beside(recipe: Recipe, run: Run) -> tuple[Table, Families]:
+def evaluate_beside(recipe: Recipe, run: Run) -> Figures:
     """The figures of an evaluation that is not the run's own, made once."""
     config = recipe.evaluate
     check_before(recipe, run, "evaluate")
@@ -68,7 +68,7 @@ def evaluate_beside(recipe: Recipe, run: Run) -> tuple[Table, Families]:
     with run.locked():
         if not is_complete(stage):
             evaluate(Kit(recipe=recipe, run=run), stage.name)
-    return read_json(stage / "table.json"), read_json(stage / "families.json")
+    return Figures.kept(stage)
 
 
 def borrow(origin: Run, run: Run, recipe: Recipe, *, before: str, cell: str = "") -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ninefold.app.journal import Families, Table
+from ninefold.app.journal import Families, Table, Transfer
 from ninefold.core.types import DOMAINS, EFFORTS
 
 MODELS: dict[str, str] = {"sft": "SFT", "experts": "expert", "student": "student"}
@@ -107,3 +107,12 @@ def summary_line(table: Table) -> str:
         return ""
     recovery = "" if summary.recovery is None else f", {summary.recovery:.0%} of it recovered in one model"
     return f"RL gained {summary.gain:+.3f} on average over {len(cells_of(table))} cells{recovery}."
+
+
+def transfer_lines(transfer: Transfer) -> list[str]:
+    """A line for each kind that no stage trained: every model's pass rate, by effort."""
+    lines: list[str] = []
+    for family, models in transfer.items():
+        rates = {model: " ".join(f"{f['pass']:.2f}" for f in by_effort.values()) for model, by_effort in models.items()}
+        lines.append(f"{family}, never trained: {', '.join(f'{model} {rate}' for model, rate in rates.items())}")
+    return lines

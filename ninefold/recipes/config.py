@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from ninefold.agent.harness.sampler import HarnessConfig
 from ninefold.chat.markers import CONTROL_TOKENS
 from ninefold.core.config import Config
 from ninefold.core.types import CELLS, EFFORTS, Cell, Domain, Effort
@@ -226,6 +227,8 @@ class EvaluateConfig(Config):
     seed: Amount = 0
     draft_tasks: Count = 16
     """Per cell, for the acceptance of the draft."""
+    transfer: dict[str, Annotated[tuple[int, ...], Field(min_length=1)]] = {}
+    """Family → levels that no stage trains and every model is measured on, e.g. {"tally": [0]}."""
 
 
 class Recipe(Config):
@@ -241,6 +244,7 @@ class Recipe(Config):
         "coding": {"expression": (0,)},
     }
     """Domain → family → levels trained and evaluated on."""
+    harness: HarnessConfig = HarnessConfig()
     efforts: tuple[Effort, ...] = EFFORTS
     """Trained in every domain; `max`, on which budgets are measured, is one of them."""
     released: ReleasedConfig | None = None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ninefold.core.store import read_json, write_json
-from ninefold.core.types import Cell, Trajectory
+from ninefold.core.types import Cell, Effort, Trajectory
 from ninefold.recipes.budgets import is_within, score, tau_of
 from ninefold.recipes.jobs import Job, run_jobs
 from ninefold.recipes.kit import Kit
@@ -33,7 +33,7 @@ class Evaluated:
 
 def evaluate(kit: Kit, name: str = "evaluate") -> None:
     """Stage `evaluate`: table.json (model → cell → figures), families.json (model → cell → family → figures), outcomes.json
-    (paired), trajectories of the student.
+    (paired), transfer.json (family → model → effort → figures), trajectories of the student.
 
     Under another name the figures are kept beside the run's own, without event and trajectories.
     """
@@ -54,8 +54,10 @@ def evaluate(kit: Kit, name: str = "evaluate") -> None:
     write_json(stage / "table.json", table)
     write_json(stage / "families.json", families)
     write_json(stage / "outcomes.json", {name: evaluated.outcomes for name, evaluated in results.items()})
+    transfer = measure_transfer(kit)
+    write_json(stage / "transfer.json", transfer)
     if own:
-        emit("table", table=table, families=families, fell_back=fell_back)
+        emit("table", table=table, families=families, fell_back=fell_back, transfer=transfer)
     finish(stage, {"table": table, "fell_back": fell_back})
 
 
@@ -99,6 +101,34 @@ def outcomes_of(played: Sequence[Trajectory], tau: float) -> dict[str, list[floa
 def standard_errors(played: Sequence[Trajectory], tau: float) -> dict[str, float]:
     within = np.array([is_within(t, tau) for t in played if t.valid], float)
     return {"within_se": float(within.std(ddof=1) / np.sqrt(len(within)))} if len(within) > 1 else {}
+
+
+def measure_transfer(kit: Kit) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    """Family → model → effort → figures, on held-out tasks of kinds that no stage trains; equal tasks and draws for all.
+
+    Beside the models of the table stands the expert of each domain, as such a task may ask for several domains' skills. A kind
+    that runs untrusted code is left out where nothing isolates.
+    """
+    jobs = [
+        Job(name=f"{family.name}/{model}/{effort}", call=play_kind, arguments=(kit, family.name, levels, stage, effort))
+        for family, levels in kit.measured.items()
+        if kit.runtime is not None or not family.isolated
+        for effort in kit.recipe.efforts
+        for model, stage in {**MODELS, **{f"{domain} expert": ("rl", domain, effort) for domain in kit.domains}}.items()
+    ]
+    played: dict[str, dict[str, float]] = run_jobs(jobs, kit.recipe.processes)
+    table: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    for name, figures in played.items():
+        family, model, effort = name.split("/")
+        table.setdefault(family, {}).setdefault(model, {})[effort] = figures
+    return table
+
+
+def play_kind(kit: Kit, family: str, levels: Sequence[int], stage: Sequence[str], effort: Effort) -> dict[str, float]:
+    """A model's figures on one kind, at any length: nobody has measured budgets of such tasks."""
+    config, generate = kit.recipe.evaluate, kit.families[family].generate
+    tasks = [generate("heldout", levels[n % len(levels)], config.seed * config.tasks + n) for n in range(config.tasks)]
+    return figures_of(kit.play(kit.load(*stage), tasks, effort, f"transfer/{config.seed}/{effort}"), tau=1.0)
 
 
 def other_form(kit: Kit) -> str:

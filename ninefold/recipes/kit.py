@@ -54,16 +54,30 @@ class Kit:
     @cached_property
     def families(self) -> dict[str, Family]:
         """Every family of the recipe. Raises UserError where one does not exist, or not in that domain or at that level."""
-        families: dict[str, Family] = {}
+        return {family.name: family for family in (*self.trained, *self.measured)}
+
+    @cached_property
+    def trained(self) -> tuple[Family, ...]:
+        """The families that stages train."""
+        trained: list[Family] = []
         for domain, chosen in self.recipe.families.items():
             for name, levels in chosen.items():
-                family = env.family(name)
-                families[family.name] = family
+                family = family_of(name, levels, f"families.{domain}.{name}")
+                trained.append(family)
                 if family.domain != domain:
                     raise UserError(f"families.{domain}.{name}: {name} is a family of domain {family.domain}; name it there")
-                if not levels or not all(0 <= level < family.levels for level in levels):
-                    raise UserError(f"families.{domain}.{name}: levels are 0 to {family.levels - 1}, got {list(levels)}")
-        return families
+        return tuple(trained)
+
+    @cached_property
+    def measured(self) -> dict[Family, tuple[int, ...]]:
+        """The families that are only evaluated on, and at which levels."""
+        measured: dict[Family, tuple[int, ...]] = {}
+        for name, levels in self.recipe.evaluate.transfer.items():
+            family = family_of(name, levels, f"evaluate.transfer.{name}")
+            if family in self.trained:
+                raise UserError(f"evaluate.transfer.{name}: the run trains {family.name}; name a family that it does not")
+            measured[family] = levels
+        return measured
 
     @property
     def runtime(self) -> SandboxRuntime | None:
@@ -84,10 +98,16 @@ class Kit:
 
     @cached_property
     def scene(self) -> Scene:
-        """What episodes are played in: each group under one of the harness presets."""
+        """What episodes are played in: each group under a harness of its own."""
         deadlines = self.recipe.deadlines
-        verify = FreshVerifier(seconds=deadlines.verification)
-        return Scene(chat=self.chat, families=self.families, verify=verify, runtime=self.runtime, deadlines=deadlines)
+        return Scene(
+            chat=self.chat,
+            families=self.families,
+            verify=FreshVerifier(seconds=deadlines.verification),
+            harness=self.recipe.harness.sampler(),
+            runtime=self.runtime,
+            deadlines=deadlines,
+        )
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
@@ -151,3 +171,11 @@ class Kit:
     def controls(self) -> dict[str, Any]:
         """Values changed while the run goes on."""
         return read_json(self.run.controls) if self.run.controls.exists() else {}
+
+
+def family_of(name: str, levels: Sequence[int], key: str) -> Family:
+    """The family of that name. Raises UserError, naming the configuration's key, where it has no such levels."""
+    family = env.family(name)
+    if not levels or not all(0 <= level < family.levels for level in levels):
+        raise UserError(f"{key}: levels are 0 to {family.levels - 1}, got {list(levels)}")
+    return family

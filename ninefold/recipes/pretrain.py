@@ -63,8 +63,8 @@ def train_tokenizer(kit: Kit, documents: list[Document]) -> Tokenizer:
     phrases = [*wire_phrases(), *skills.phrases()]
     if preset(kit.recipe.preset).vision:
         phrases += pairs.phrases()
-    for family in kit.families.values():
-        phrases += [*family.phrases(), *harness_phrases(family.tools)]
+    for family in kit.trained:
+        phrases += [*family.phrases(), *harness_phrases(family.tools, kit.recipe.harness.harnesses())]
     texts = [d.text[: config.document_characters] for d in documents]
     return Tokenizer.train(texts, phrases, config.vocab_size)
 

@@ -140,6 +140,7 @@ def check(recipe: Recipe, run: Run) -> Kit:
     kit = Kit(recipe=recipe, run=run)
     if not kit.families:
         raise UserError("families names none: a run needs at least one, e.g. families.general.arithmetic=[0]")
+    recipe.harness.sampler()
     if preset(recipe.preset).vision is None:
         check_blind(kit)
     if not is_complete(run.stage("demonstrations")):

@@ -45,7 +45,7 @@ def nano() -> Recipe:
 
 
 def wide() -> Recipe:
-    """All families, pictures among them, and twice the demonstrations."""
+    """Nine families, pictures among them, more demonstrations, and a kind of task that needs two domains' skills."""
     return Recipe(
         name="wide",
         preset="nano-vision",
@@ -63,6 +63,7 @@ def wide() -> Recipe:
         rl=RlConfig(prompts=16),
         pool=PoolConfig(rollouts=128),
         mopd=MopdConfig(rollouts=432),
+        evaluate=EvaluateConfig(tasks=320, transfer={"tally": (0,)}),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ninefold.app.configuration import resolve, stored_recipe
-from ninefold.app.journal import Journal, table_of
+from ninefold.app.journal import Figures, Journal
 from ninefold.core.errors import UserError
 from ninefold.core.records import task_of
 from ninefold.core.store import Run, read_json
@@ -37,7 +37,7 @@ def test_events(old: Run) -> None:
     journal = Journal.of(old)
     assert journal.stages[0] == "corpus"
     assert journal.fell_back == {"agents/low"}
-    assert table_of(old, journal)["student"]["coding/low"]["within"] == 0.67
+    assert Figures.of(old, journal).table["student"]["coding/low"]["within"] == 0.67
     assert [event["loss"] for event in journal.all("step", "mopd")] == [5.0]
 
 

@@ -54,7 +54,8 @@ def test_an_evaluation_beside_leaves_the_runs_own_alone(whole: Run, tmp_path: Pa
     before = {path: path.read_bytes() for path in (*run.stage("evaluate").iterdir(), run.events)}
     recipe = stored_recipe(run)
     other = recipe.model_copy(update={"evaluate": recipe.evaluate.model_copy(update={"tasks": 2, "seed": 5})})
-    table, families = evaluate_beside(other, run)
+    figures = evaluate_beside(other, run)
+    table, families = figures.table, figures.families
     assert table["student"]["general/low"]["n"] == 2
     assert set(families) == set(table)
     assert {path: path.read_bytes() for path in before} == before

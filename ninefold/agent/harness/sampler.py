@@ -6,16 +6,17 @@ composition is fixed by the hash of its name, so that what is held out was never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from typing import Literal
 
-from ninefold.agent.harness.compose import AnyHarness, Composed
+from ninefold.agent.harness.compose import AnyHarness
 from ninefold.agent.harness.executor import OPERATIONS
 from ninefold.agent.harness.presets import PRESETS, PUBLIC, preset
 from ninefold.agent.harness.whitebox import WhiteBox
+from ninefold.core.config import Config
 from ninefold.core.errors import UserError
 from ninefold.core.seeds import rng_of, split_of
 from ninefold.core.types import Slot
@@ -26,7 +27,33 @@ _MODULES = ("toolset", "prompt", "context", "rules")
 HarnessSplit = Literal["train", "dev", "heldout"]
 
 
-def sample(group: str, seed: int, among: Sequence[Composed] = PRESETS) -> Composed:
+class HarnessConfig(Config):
+    """Which harness the task groups of a run meet."""
+
+    among: tuple[str, ...] = tuple(harness.name for harness in PRESETS)
+    """Names to draw from (`ninefold harness ls`); empty: each group gets a new composition of the public ones."""
+    split: HarnessSplit = "train"
+    """Of the new compositions."""
+    without: tuple[str, ...] = ()
+    """Public harnesses of which new compositions take no module."""
+    nano: bool = True
+    """Whether new compositions are those for small contexts."""
+
+    def sampler(self) -> Callable[[Slot], AnyHarness]:
+        """Slot → the harness of its group. Raises UserError for a harness that there is not."""
+        if unknown := set(self.without) - set(PUBLIC):
+            raise UserError(f"harness.without names {', '.join(sorted(unknown))}; public harnesses are {', '.join(PUBLIC)}")
+        if not self.among:
+            return Sampler(split=self.split, without=self.without, nano=self.nano)
+        among = self.harnesses()
+        return lambda slot: sample(slot.group, 0, among)
+
+    def harnesses(self) -> tuple[AnyHarness, ...]:
+        """Harnesses that together put on the wire whatever the drawn ones do."""
+        return tuple(map(harness_of, self.among or [f"{name}/nano" if self.nano else name for name in PUBLIC]))
+
+
+def sample(group: str, seed: int, among: Sequence[AnyHarness] = PRESETS) -> AnyHarness:
     """The harness of a group; equal arguments give equal harnesses."""
     if not among:
         raise UserError("no harness composition to choose from: give at least one")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -70,7 +70,7 @@ class ToolInterface:
     def phrases(self, tools: Sequence[Tool]) -> list[str]:
         """Names, and what stands around names in a compact, sorted declaration of `tools`."""
         names = [text for tool in tools for text in _flat(wire_name(tool, self.naming))]
-        return names + [piece for schema in self.schemas(tools) for piece in _around(schema, names)]
+        return names + around(self.schemas(tools), names)
 
     def _schema(self, tool: Tool) -> dict[str, Any]:
         name, parameters = wire_name(tool, self.naming)
@@ -109,9 +109,12 @@ def _flat(name: tuple[str, tuple[str, ...]]) -> list[str]:
     return [name[0], *name[1]]
 
 
-def _around(schema: dict[str, Any], names: Sequence[str]) -> list[str]:
-    """The pieces of the declaration's text between quoted names."""
-    text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    for name in names:
-        text = text.replace(f'"{name}"', '"\x00"')
-    return [piece for piece in text.split("\x00") if piece]
+def around(schemas: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+    """The pieces of declarations' text between quoted names."""
+    pieces: list[str] = []
+    for schema in schemas:
+        text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        for name in names:
+            text = text.replace(f'"{name}"', '"\x00"')
+        pieces += filter(None, text.split("\x00"))
+    return pieces

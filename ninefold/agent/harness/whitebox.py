@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from ninefold.agent.harness.compaction import Compaction
 from ninefold.agent.harness.rules import Rules
 from ninefold.agent.harness.sections import Section, Sections
-from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface, written
+from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface, around, written
 from ninefold.agent.harness.view import Toolset
 from ninefold.core.errors import UserError
 from ninefold.core.protocols import Message, Move, Observation, ParsedMessage, Tool
@@ -77,9 +77,11 @@ class WhiteBox:
         return self.rules.finished(message, turns)
 
     def phrases(self, tools: Sequence[Tool]) -> list[str]:
-        """Every fixed phrase of prompt and names, for a small tokenizer to know as one token."""
-        names = [schema["function"]["name"] for schema in self.schemas(tools)]
-        return [*names, *self.prompt.phrases(), NO_SUCH_TOOL, BAD_ARGUMENTS]
+        """Every fixed phrase of prompt and declarations, for a small tokenizer to know as one token."""
+        schemas = self.schemas(tools)
+        functions = [schema["function"] for schema in schemas]
+        names = [name for f in functions for name in (f["name"], *f["parameters"]["properties"])]
+        return [*names, *around(schemas, names), *self.prompt.phrases(), f"error: {NO_SUCH_TOOL}", f"error: {BAD_ARGUMENTS}: "]
 
 
 def nano(harness: WhiteBox, identity: str) -> WhiteBox:

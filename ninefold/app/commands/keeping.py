@@ -9,7 +9,7 @@ import typer
 from rich.table import Table as RichTable
 
 from ninefold.app.console import AsJson, Commands, RunName, err, out, print_json
-from ninefold.app.journal import Journal, table_of
+from ninefold.app.journal import Figures, Journal
 from ninefold.app.runs import list_runs, open_run, remove, size_mb
 from ninefold.app.table import cells_of
 from ninefold.core.errors import UserError
@@ -51,7 +51,7 @@ def compare(a: RunName, b: RunName, as_json: AsJson = False) -> None:
 
     pair = open_run(a), open_run(b)
     journals = [Journal.of(run) for run in pair]
-    tables = [table_of(run, journal) for run, journal in zip(pair, journals)]
+    tables = [Figures.of(run, journal).table for run, journal in zip(pair, journals)]
     changed = differences(stored_recipe(pair[0]), stored_recipe(pair[1]))
     cells = [cell for cell in cells_of(tables[0]) if cell in cells_of(tables[1])]
     scores = {cell: [table["student"][cell]["within"] for table in tables] for cell in cells}

@@ -10,10 +10,10 @@ import typer
 from rich.table import Table as RichTable
 
 from ninefold.app.console import INTERRUPTED, LEFT_OUT, AsJson, RunName, err, out, print_json
-from ninefold.app.journal import Families, Journal, Table, families_of, missing_domains, table_of
+from ninefold.app.journal import Figures, Journal, missing_domains
 from ninefold.app.progress import Progress, clock
 from ninefold.app.runs import new_run, open_run
-from ninefold.app.table import summarize, summary_line, terminal_table
+from ninefold.app.table import summarize, summary_line, terminal_table, transfer_lines
 from ninefold.core.config import parse_value, to_toml
 from ninefold.core.errors import UserError
 from ninefold.core.store import Run, is_complete, read_json, write_json
@@ -99,11 +99,11 @@ def conclude(run: Run) -> None:
         raise typer.Exit(LEFT_OUT)
 
 
-def print_table(run: Run, table: Table | None = None, families: Families | None = None, *, as_json: bool = False) -> None:
+def print_table(run: Run, figures: Figures | None = None, *, as_json: bool = False) -> None:
     """The 3×3 table, if the run was evaluated; of other figures where they are given."""
     journal = Journal.of(run)
-    table = table_of(run, journal) if table is None else table
-    families = families_of(run, journal) if families is None else families
+    figures = figures or Figures.of(run, journal)
+    table = figures.table
     if as_json:
         summary = summarize(table)
         recovery = summary and summary.recovery
@@ -111,15 +111,17 @@ def print_table(run: Run, table: Table | None = None, families: Families | None 
             {
                 "run": run.name,
                 "table": table,
-                "families": families,
+                "families": figures.families,
                 "recovery": recovery,
+                "transfer": figures.transfer,
                 "fell_back": sorted(journal.fell_back),
             }
         )
     elif table:
         left_out = missing_domains(journal, table)
-        out().print(terminal_table(table, families=families, fell_back=journal.fell_back, left_out=left_out))
-        out().print(summary_line(table))
+        out().print(terminal_table(table, families=figures.families, fell_back=journal.fell_back, left_out=left_out))
+        for line in (summary_line(table), *transfer_lines(figures.transfer)):
+            out().print(line)
 
 
 def print_plan(recipe: Recipe) -> None:
@@ -196,10 +198,10 @@ def evaluate(
     with followed(target, again):
         if asked == recipe.evaluate:
             run_stage(recipe, target, "evaluate", redo=True)
-            table, families = None, None
+            figures = None
         else:
-            table, families = evaluate_beside(recipe.model_copy(update={"evaluate": asked}), target)
-    print_table(target, table, families, as_json=as_json)
+            figures = evaluate_beside(recipe.model_copy(update={"evaluate": asked}), target)
+    print_table(target, figures, as_json=as_json)
 
 
 def set_(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ninefold.app.journal import Journal, families_of, table_of
+from ninefold.app.journal import Figures, Journal
 from ninefold.app.report import learning, results
 from ninefold.app.report.page import page
 from ninefold.app.report.section import Section
@@ -14,11 +14,12 @@ from ninefold.core.store import Run, write_atomic
 
 def sections_of(run: Run, journal: Journal) -> list[Section]:
     """Every section, in order; those that have nothing to show yet say what they wait for."""
-    table = table_of(run, journal)
+    figures = Figures.of(run, journal)
     return [
-        results.headline(journal, table, families_of(run, journal)),
-        results.efforts(table),
-        results.recovery(table),
+        results.headline(journal, figures.table, figures.families),
+        results.efforts(figures.table),
+        results.recovery(figures.table),
+        results.transfer(figures.transfer),
         learning.losses(journal),
         learning.loads(journal),
         learning.reinforcement(journal),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from html import escape
 
-from ninefold.app.journal import Families, Journal, Table, missing_domains
+from ninefold.app.journal import Families, Journal, Table, Transfer, missing_domains
 from ninefold.app.progress import clock
 from ninefold.app.report.chart import PALETTE, Chart, bars, curve
 from ninefold.app.report.section import Section, html_table, section
@@ -128,6 +129,26 @@ def recovery(table: Table) -> Section:
         body=html_table(head, rows) if rows else "",
         until=UNEVALUATED,
     )
+
+
+def transfer(table: Transfer) -> Section:
+    """Kinds of task that no stage trained."""
+    rows = [
+        [escape(family), escape(model), *(_share(by_effort.get(effort)) for effort in EFFORTS)]
+        for family, models in table.items()
+        for model, by_effort in models.items()
+    ]
+    return section(
+        "Transfer",
+        "Held-out tasks of kinds that no stage trained (`evaluate.transfer`): pass rate at any length ± one standard error; an "
+        "expert is that of the named domain.",
+        body=html_table(["kind", "model", *EFFORTS], rows) if rows else "",
+        until="No kind is measured that the run does not train.",
+    )
+
+
+def _share(figures: Mapping[str, float] | None) -> str:
+    return "" if figures is None else f"{figures['pass']:.2f} ± {figures.get('within_se', 0.0):.2f}"
 
 
 def costs(journal: Journal) -> Section:

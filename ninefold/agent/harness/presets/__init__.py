@@ -55,6 +55,6 @@ def preset(name: str) -> AnyHarness:
     raise UserError(f"no harness {name!r}; there are {', '.join(names())}")
 
 
-def phrases(tools: Sequence[Tool], presets: Sequence[Composed] = PRESETS) -> list[str]:
+def phrases(tools: Sequence[Tool], presets: Sequence[AnyHarness] = PRESETS) -> list[str]:
     """Every fixed phrase that the presets put on the wire for `tools`, each once, in order of first use."""
     return list(dict.fromkeys(phrase for harness in presets for phrase in harness.phrases(tools)))
