@@ -38,8 +38,11 @@ def print_trajectory(trajectory: Trajectory, tokenizer: Tokenizer, console: Cons
     )
     shown = [f"[picture {p.width}×{p.height} {p.hash[:8]}] " for p in map(draw, task.pictures)]
     console.print(Text("task   ", style="bold blue") + Text("".join(shown) + task.instruction))
-    for turn in trajectory.turns:
+    for number, turn in enumerate(trajectory.turns):
         _print_turn(turn, console)
+        for agent in (agent for call in range(len(turn.calls)) for agent in trajectory.begun_by(number, call)):
+            console.print(Text(f"sub-agent {agent.id.rsplit('@', 1)[-1]}", style="bold magenta"))
+            print_trajectory(agent, tokenizer, console, tokens=tokens)
     verdict = f"{result.status} ({result.score:.2f}) after {trajectory.stop}" + (f": {result.detail}" if result.detail else "")
     console.print(Text(verdict, style="green" if result.status == "pass" else "red"))
     for number, row in enumerate(trajectory.rows if tokens else ()):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from ninefold.core.picture import Picture
+from ninefold.core.protocols import Observation
 from ninefold.core.records import task_of, task_record
 from ninefold.core.types import Call, Result, Row, Segment, Slot, Trajectory, Turn
 
@@ -83,6 +86,17 @@ def turn_of(record: Mapping[str, Any]) -> Turn:
     )
 
 
+def observation_record(observation: Observation) -> dict[str, Any]:
+    """An observation as JSON."""
+    images = [base64.b64encode(image).decode() for image in observation.images]
+    return {"text": observation.text, "images": images, "done": observation.done, "data": observation.data}
+
+
+def observation_of(record: Mapping[str, Any]) -> Observation:
+    """The inverse of `observation_record`."""
+    return Observation(**{**record, "images": tuple(map(base64.b64decode, record["images"]))})
+
+
 def rows_record(rows: Sequence[Row]) -> tuple[list[list[dict[str, Any]]], dict[str, NDArray[Any]]]:
     """Rows as JSON of their segments' facts, and flat arrays of their tokens.
 
@@ -136,36 +150,61 @@ def pictures_of(arrays: Arrays) -> tuple[Picture, ...]:
 
 
 def trajectory_record(trajectory: Trajectory) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """A trajectory as JSON, and the arrays of its rows and pictures."""
-    rows, arrays = rows_record(trajectory.rows)
-    arrays |= picture_arrays(trajectory.pictures)
+    """A trajectory as JSON, and the arrays of its rows and pictures, its sub-agents' behind its own."""
+    rows, arrays = rows_record([row for part in _with_agents(trajectory) for row in part.rows])
+    arrays |= picture_arrays(picture for part in _with_agents(trajectory) for picture in part.pictures)
+    return _trajectory_record(trajectory, iter(rows)), arrays
+
+
+def _with_agents(trajectory: Trajectory) -> Iterator[Trajectory]:
+    """It, then each sub-agent with its own."""
+    yield trajectory
+    for agent in trajectory.agents:
+        yield from _with_agents(agent)
+
+
+def _trajectory_record(trajectory: Trajectory, rows: Iterator[list[dict[str, Any]]]) -> dict[str, Any]:
     record = {
         "id": trajectory.id,
         "task": task_record(trajectory.task),
         "effort": trajectory.effort,
         "group": trajectory.group,
         "seed": trajectory.seed,
-        "rows": rows,
+        "rows": list(islice(rows, len(trajectory.rows))),
         "turns": [turn_record(turn) for turn in trajectory.turns],
         "composition": dict(trajectory.composition),
         "stop": trajectory.stop,
         "result": asdict(trajectory.result),
         "spend": trajectory.spend,
         "resumes": trajectory.resumes,
+        "pictures": [picture.hash for picture in trajectory.pictures],
     }
-    return record, arrays
+    return record | {"agents": [_trajectory_record(agent, rows) for agent in trajectory.agents]}
 
 
 def trajectory_of(record: Mapping[str, Any], arrays: Arrays) -> Trajectory:
-    """The inverse of `trajectory_record`."""
+    """The inverse of `trajectory_record`; older records know no sub-agents, and all pictures are their own."""
+    facts = [segments for part in _records(record) for segments in part["rows"]]
+    return _trajectory_of(record, iter(rows_of(facts, arrays)), {picture.hash: picture for picture in pictures_of(arrays)})
+
+
+def _records(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield record
+    for agent in record.get("agents", ()):
+        yield from _records(agent)
+
+
+def _trajectory_of(record: Mapping[str, Any], rows: Iterator[Row], pictures: Mapping[str, Picture]) -> Trajectory:
+    seen = record.get("pictures", sorted(pictures))
     return Trajectory(
         **{
             **record,
             "task": task_of(record["task"]),
-            "rows": rows_of(record["rows"], arrays),
+            "rows": tuple(islice(rows, len(record["rows"]))),
             "turns": tuple(turn_of(turn) for turn in record["turns"]),
             "result": Result(**record["result"]),
-            "pictures": pictures_of(arrays),
+            "pictures": tuple(pictures[image] for image in seen),
+            "agents": tuple(_trajectory_of(agent, rows, pictures) for agent in record.get("agents", ())),
         }
     )
 

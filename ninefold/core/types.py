@@ -253,6 +253,9 @@ class Trajectory:
     """How often it was paused and resumed."""
     pictures: tuple[Picture, ...] = ()
     """Every picture that its rows show, each once, in the order of their hashes."""
+    agents: tuple[Trajectory, ...] = ()
+    """Of the sub-agents that it began, in order; one of call c of turn t has the id `ID@t.c/number`. Nothing is learned of
+    them, and nobody judges them: their results are invalid."""
 
     @property
     def composition_hash(self) -> str:
@@ -270,8 +273,12 @@ class Trajectory:
 
     @property
     def new_tokens(self) -> int:
-        """Tokens the policy sampled over all rows."""
-        return sum(int(row.sampled_mask.sum()) for row in self.rows)
+        """Tokens the policy sampled over all rows, its sub-agents' among them."""
+        return sum(int(row.sampled_mask.sum()) for row in self.rows) + sum(agent.new_tokens for agent in self.agents)
+
+    def begun_by(self, turn: int, call: int) -> tuple[Trajectory, ...]:
+        """The sub-agents that a call began."""
+        return tuple(agent for agent in self.agents if agent.id.startswith(f"{self.id}@{turn}.{call}/"))
 
 
 def hash_of(composition: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from ninefold.chat.messages import call_id
 from ninefold.core.errors import UserError
 from ninefold.core.events import redact
 from ninefold.core.protocols import Tool
-from ninefold.core.types import Segment, Trajectory, Turn
+from ninefold.core.types import Segment, Trajectory
 
 VERSION = "ATIF-v1.8"
 
@@ -23,13 +23,17 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
     """JSON of the trajectory: what was put to the agent, then a step a turn. Secrets are redacted.
 
     A row that begins anew (context shortened) is not a continued trajectory: every message was sampled once and stands here
-    once, with the ids that it was sampled after. No harness has sub-agents yet, so none are told.
+    once, with the ids that it was sampled after. Sub-agents' trajectories are embedded, and the calls that began them refer to
+    them.
     """
     harness = compose(trajectory.composition)
     opening = harness.messages(trajectory.task)
     steps = [{"source": message["role"], "message": _text(message["content"])} for message in opening]
-    steps += [_step(trajectory, turn, *written) for turn, written in zip(trajectory.turns, _messages(trajectory))]
+    steps += [
+        _step(trajectory, number, *written) for number, written in zip(range(len(trajectory.turns)), _messages(trajectory))
+    ]
     prompt_tokens = sum(step["metrics"]["prompt_tokens"] for step in steps if "metrics" in step)
+    agents = [to_atif(agent) for agent in trajectory.agents]
     return redact(
         {
             "schema_version": VERSION,
@@ -56,6 +60,7 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
                 "spend": trajectory.spend,
                 "resumes": trajectory.resumes,
             },
+            **({"subagent_trajectories": agents} if agents else {}),
         }
     )
 
@@ -75,7 +80,8 @@ def _text(content: str | Sequence[Mapping[str, Any]]) -> str:
     return "".join(parts)
 
 
-def _step(trajectory: Trajectory, turn: Turn, prompt: list[int], written: list[Segment]) -> dict[str, Any]:
+def _step(trajectory: Trajectory, number: int, prompt: list[int], written: list[Segment]) -> dict[str, Any]:
+    turn = trajectory.turns[number]
     step: dict[str, Any] = {
         "source": "agent",
         "reasoning_effort": trajectory.effort,
@@ -101,11 +107,16 @@ def _step(trajectory: Trajectory, turn: Turn, prompt: list[int], written: list[S
             for number, call in enumerate(turn.calls, 1)
         ]
         step["observation"] = {
-            "results": [
-                {"source_call_id": call_id(number), "content": text} for number, text in enumerate(turn.observations, 1)
-            ]
+            "results": [_result(trajectory, number, call, text) for call, text in enumerate(turn.observations)]
         }
     return step
+
+
+def _result(trajectory: Trajectory, turn: int, call: int, text: str) -> dict[str, Any]:
+    result: dict[str, Any] = {"source_call_id": call_id(call + 1), "content": text}
+    if begun := trajectory.begun_by(turn, call):
+        result["subagent_trajectory_ref"] = [{"session_id": agent.group, "trajectory_id": agent.id} for agent in begun]
+    return result
 
 
 def _messages(trajectory: Trajectory) -> Iterator[tuple[list[int], list[Segment]]]:

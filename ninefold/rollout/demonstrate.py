@@ -35,11 +35,14 @@ def demonstrate(
 
 
 def act(episode: Episode, policy: ScriptedPolicy) -> None:
-    """Play `episode` to its end: each move is written as the harness's policy would, within the same limits."""
+    """Play `episode` to its end: each move is written as the harness's policy would, within the same limits.
+
+    Between a call that begins a sub-agent and what it returns, the policy makes the sub-agent's moves.
+    """
     while not episode.done:
-        request = episode.request()
-        move = summary(episode) if episode.summarising else policy.move(episode.observations)
-        ids = episode.chat.completion(episode.harness.to_wire(move, episode.tools))
+        request, writer = episode.request(), episode.at_work
+        move = summary(writer) if writer.summarising else policy.move(writer.observations)
+        ids = writer.chat.completion(writer.harness.to_wire(move, writer.tools))
         whole = len(ids) <= request.max_new
         ids = ids[: request.max_new]
         episode.accept(

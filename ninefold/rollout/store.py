@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from ninefold.core.errors import UserError, boundary
 from ninefold.core.events import redact
-from ninefold.core.packed import picture_arrays, trajectory_of, trajectory_record
+from ninefold.core.packed import picture_arrays, pictures_of, trajectory_of, trajectory_record
 from ninefold.core.store import write_atomic
 from ninefold.core.types import Trajectory
 from ninefold.media.png import from_png, to_png
@@ -119,7 +119,7 @@ def _line(trajectory: Trajectory) -> dict[str, Any]:
         "resumes": trajectory.resumes,
         "record": json.dumps(redact(record), ensure_ascii=False),
         **{name: arrays[name] for name in _DTYPES},
-        "pictures": [to_png(picture) for picture in trajectory.pictures],
+        "pictures": [to_png(picture) for picture in pictures_of(arrays)],
     }
 
 

@@ -29,5 +29,6 @@ def small() -> Recipe:
         "budgets": base.budgets.model_copy(update={"tasks": 32}),
         "rl": base.rl.model_copy(update={"prompts": 3, "samples": 4, "lam": 0.5}),
         "mopd": base.mopd.model_copy(update={"compare": True}),
+        "evaluate": base.evaluate.model_copy(update={"transfer": {"tally": (0,)}}),
     }
     return base.model_copy(update=changes)

@@ -57,6 +57,13 @@ def test_the_evaluation_of_a_run_holds_together(whole: Run, kit: Kit) -> None:
     (event,) = [event for _, event in read_events(whole.events) if event["kind"] == "table"]
     assert event["table"] == table
     assert event["families"] == families
+    transfer = read_json(stage / "transfer.json")
+    assert event["transfer"] == transfer
+    assert transfer.keys() == {"tally"}
+    assert transfer["tally"].keys() == {"sft", "pooled", "student", "average", "general expert"}
+    for by_effort in transfer["tally"].values():
+        assert by_effort.keys() == set(kit.recipe.efforts)
+        assert all(f["n"] + f["invalid"] == kit.recipe.evaluate.tasks for f in by_effort.values())
     experts = {"/".join(c): read_json(whole.stage("rl", *c) / "results.json")["fell_back"] for c in kit.cells}
     assert event["fell_back"] == [cell for cell, fell in experts.items() if fell]
     assert event["fell_back"] == read_json(whole.stage("rl") / "results.json")["fell_back"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ninefold.agent.env.play import play
+from ninefold.agent.env.play import execute, play
 from ninefold.agent.env.script import plays
 from ninefold.agent.env.verify import FreshVerifier
 from ninefold.core.errors import NinefoldError, VerifierError, boundary
@@ -241,7 +241,8 @@ class _Session:
         self._seen.append(move)
         self._turns += 1
         self._response = move.response
-        self._observations = [self._call(call) for call in move.calls]
+        turns = self._task.limits.turns
+        self._observations = [execute(self._call, call, self._policy, turns) for call in move.calls]
         self._seen += self._observations
         ended = any(observation.done for observation in self._observations)
         self.done = not move.calls or ended or self._turns == self._task.limits.turns

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ninefold.agent.harness.delegation import TOOLS as DELEGATING
+from ninefold.agent.harness.delegation import prompts
 from ninefold.core.errors import SandboxError
-from ninefold.core.protocols import Family, Observation, SandboxRuntime, ScriptedPolicy
-from ninefold.core.types import Result, Task
+from ninefold.core.protocols import Family, Move, Observation, SandboxRuntime, ScriptedPolicy
+from ninefold.core.types import Call, Result, Task
 from ninefold.sandbox.runtime import open_runtime
 
 
@@ -40,13 +42,30 @@ def final_state(
             response = move.response
             if not move.calls:
                 break
-            observations = [world.call(call) for call in move.calls]
+            observations = [execute(world.call, call, policy, task.limits.turns) for call in move.calls]
             if any(observation.done for observation in observations):
                 break
         # A verifier in another process sees the state as JSON: so does this one.
         return json.loads(json.dumps(world.final(response)))
     finally:
         world.close()
+
+
+def execute(act: Callable[[Call], Observation], call: Call, policy: ScriptedPolicy, turns: int) -> Observation:
+    """What a call returns. Where it begins sub-agents, `policy` makes their moves, at most `turns` each."""
+    if all(call.tool != tool.name for tool in DELEGATING):
+        return act(call)
+    reports: list[str] = []
+    for _ in prompts(call):
+        observations: list[Observation] = []
+        move = Move()
+        for _ in range(turns):
+            move = policy.move(observations)
+            if not move.calls:
+                break
+            observations = [act(call) for call in move.calls]
+        reports.append(move.response or "")
+    return Observation(text="\n\n".join(reports))
 
 
 @contextmanager

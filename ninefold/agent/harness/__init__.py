@@ -22,7 +22,11 @@ SHA-256 names it. `Composed` (`compose.py`) is the small harness that `nano` is 
 
 **Presets.** `presets/` has a file for each public harness, with the facts of spec 08 in words of our own: FULL, and NANO for
 small contexts (at most four tools, real names, required parameters alone). What cannot be had here (commands that go on in the
-background, sub-agents) is said in the file; a view without an operation is shown where a world offers one of that name.
+background) is said in the file; a view without an operation is shown where a world offers one of that name.
+
+**Sub-agents.** A task that offers `agent` or `swarm` (`delegation.py`) lets a policy begin conversations of their own in its
+world: each an episode with fewer tools, of which the last message comes back. Their trajectories stand in the agent's, and
+nothing of them is learned. A toolset's `Delegation` says what they lack and how much of them comes back.
 
 **Sampling.** `sampler.py` draws a harness for a task group: tools, prompt, context and rules each of some public harness, as
 far as they go together. Splits are by the hash of a composition's name; compositions with equal content have one name.

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from ninefold.agent.harness.context import CLEARED, ContextPolicy
+from ninefold.agent.harness.delegation import Delegation
 from ninefold.agent.harness.prompt import Prompt
 from ninefold.agent.harness.stop import StopRule
 from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface, written
@@ -29,9 +30,10 @@ class Composed:
     context: ContextPolicy = field(default_factory=ContextPolicy)
     stop: StopRule = field(default_factory=StopRule)
 
-    # No fields: conventions of names have neither rule.
+    # No fields: conventions of names have no such rules.
     patience = 0
     once = False
+    delegation = Delegation()
 
     @property
     def composition(self) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from ninefold.agent.effort.budget import spend
 from ninefold.agent.harness.compaction import Compaction
 from ninefold.agent.harness.compose import ERROR, AnyHarness, compose
 from ninefold.agent.harness.context import Exchange
+from ninefold.agent.harness.delegation import TOOLS, prompts
 from ninefold.agent.harness.progress import Progress
 from ninefold.agent.harness.prompt import pictures, shown
 from ninefold.agent.harness.rules import key_of
@@ -23,6 +24,8 @@ from ninefold.core.packed import (
     as_bytes,
     call_of,
     call_record,
+    observation_of,
+    observation_record,
     pack,
     picture_arrays,
     pictures_of,
@@ -30,6 +33,8 @@ from ninefold.core.packed import (
     rows_record,
     slot_of,
     slot_record,
+    trajectory_of,
+    trajectory_record,
     unpack,
 )
 from ninefold.core.picture import Picture
@@ -55,6 +60,9 @@ class Episode:
 
     A paused message stays open: the next request goes on from the ids so far. Truncated episodes (tokens, context, turns)
     are judged by the state that the world was left in, without a response unless a whole message gave one.
+
+    A call that begins sub-agents is executed by episodes of their own in the same world, one after the other: until they are
+    done, requests and completions are theirs.
     """
 
     def __init__(
@@ -69,6 +77,7 @@ class Episode:
         progress: Progress | None = None,
         exchanges: Sequence[Exchange] = (),
         pictures: Iterable[Picture] = (),
+        begun_by: Episode | None = None,
     ) -> None:
         self.slot = slot
         self.family = family
@@ -76,8 +85,15 @@ class Episode:
         self.chat = chat
         self.tools: tuple[Tool, ...] = tuple(tool for tool in family.tools if tool.name in slot.task.tools)
         self.observations: tuple[Observation, ...] = ()
-        """What the last message's calls returned."""
-        self._world = world
+        """What the last message's calls returned, those that were executed."""
+        self._world = world if begun_by is None else begun_by._world
+        self._begun_by = begun_by
+        self._agent: Episode | None = None
+        """The sub-agent at work."""
+        self._agents: list[Trajectory] = []
+        """Of the sub-agents that are done."""
+        self._reports: list[str] = []
+        """Of those of the call that is executed."""
         self._transcript = transcript or Transcript()
         self._progress = progress or Progress()
         self._exchanges = list(exchanges)
@@ -133,13 +149,20 @@ class Episode:
         return tuple(takewhile(lambda segment: segment.source == "rendered", segments))
 
     @property
+    def at_work(self) -> Episode:
+        """Who says the next message: the episode itself, or its sub-agent."""
+        return self if self._agent is None else self._agent.at_work
+
+    @property
     def session(self) -> str:
         """Identity of the row that grows."""
-        return f"{self.slot.id}#{self._transcript.row}"
+        return f"{self.slot.id}#{self._transcript.row}" if self._agent is None else self._agent.session
 
     def request(self) -> Request:
         """What to generate next: an assistant message, or the rest of one that was paused."""
         assert not self.done
+        if self._agent is not None:
+            return self._agent.request()
         turn = len(self._progress.turns)
         return Request(
             id=f"{self.session}.{turn}.{self._progress.resumes}",
@@ -153,6 +176,10 @@ class Episode:
     def accept(self, completion: Completion) -> None:
         """Take what was generated: a whole message is acted on, a paused one stays open, anything else ends the episode."""
         assert not self.done
+        if self._agent is not None:
+            self._agent.accept(completion)
+            self._hear()
+            return
         self._append_sampled(completion)
         match completion.finish:
             case "stop":
@@ -174,6 +201,8 @@ class Episode:
             self._progress.trouble = f"paused more than {at_most} times"
         else:
             self._progress.resumes += 1
+            if self._agent is not None:
+                self._agent.resume()
 
     def give_up(self, reason: str) -> None:
         """End it here, whatever it is at, as invalid for that reason."""
@@ -198,9 +227,12 @@ class Episode:
 
         Whoever breaks the wire format does not pass: left-out markers save tokens, and budgets would teach to leave them out.
         """
+        assert (result is None) == bool(self._progress.trouble)
+        return self._told(self._judged(result))
+
+    def _told(self, result: Result) -> Trajectory:
         progress, slot = self._progress, self.slot
         assert progress.stop is not None
-        assert (result is None) == bool(progress.trouble)
         return Trajectory(
             id=slot.id,
             task=slot.task,
@@ -211,10 +243,11 @@ class Episode:
             turns=tuple(progress.turns),
             composition=self.harness.composition,
             stop=progress.stop,
-            result=self._judged(result),
+            result=result,
             spend=spend(slot.task.domain, think_tokens=progress.think_tokens, new_tokens=progress.new_tokens),
             resumes=progress.resumes,
             pictures=tuple(self._pictures[hash] for hash in sorted(self._pictures)),
+            agents=tuple(self._agents),
         )
 
     def _judged(self, result: Result | None) -> Result:
@@ -228,7 +261,7 @@ class Episode:
         """Everything it owns, between two calls; `restore` goes on bit for bit. A world that cannot be saved ends it."""
         world: bytes | None = None
         with boundary(SandboxError, f"saving {self.slot.task.id}", catch=self._break):
-            world = None if self._world is None else self._world.save()
+            world = None if self._world is None or self._begun_by is not None else self._world.save()
         rows, arrays = rows_record([*self._transcript.rows, *(Row(segments=e.sampled) for e in self._exchanges)])
         record = {
             "slot": slot_record(self.slot),
@@ -244,13 +277,23 @@ class Episode:
                 }
                 for e in self._exchanges
             ],
+            "observations": [observation_record(observation) for observation in self.observations],
+            "reports": self._reports,
         }
         arrays |= picture_arrays(self._pictures.values())
+        arrays |= {f"agents/{n}": as_bytes(pack(*trajectory_record(agent))) for n, agent in enumerate(self._agents)}
+        if self._agent is not None:
+            arrays["agent"] = as_bytes(self._agent.save())
         return pack(record, arrays if world is None else {**arrays, "world": as_bytes(world)})
 
     @staticmethod
     def restore(
-        saved: bytes, *, families: Mapping[str, Family], chat: ChatFormat, runtime: SandboxRuntime | None = None
+        saved: bytes,
+        *,
+        families: Mapping[str, Family],
+        chat: ChatFormat,
+        runtime: SandboxRuntime | None = None,
+        begun_by: Episode | None = None,
     ) -> Episode:
         """The inverse of `save`."""
         record, arrays = unpack(saved)
@@ -277,10 +320,19 @@ class Episode:
             progress=Progress.of(record["progress"]),
             exchanges=exchanges,
             pictures=pictures.values(),
+            begun_by=begun_by,
         )
         with boundary(SandboxError, f"restoring {slot.task.id}", catch=episode._break):
             if "world" in arrays:
                 episode._world = family.restore(slot.task, arrays["world"].tobytes(), runtime=runtime)
+        episode.observations = tuple(map(observation_of, record.get("observations", ())))
+        episode._reports = record.get("reports", [])
+        ended = sum(name.startswith("agents/") for name in arrays)
+        episode._agents = [trajectory_of(*unpack(arrays[f"agents/{n}"].tobytes())) for n in range(ended)]
+        if "agent" in arrays:
+            episode._agent = Episode.restore(
+                arrays["agent"].tobytes(), families=families, chat=chat, runtime=runtime, begun_by=episode
+            )
         return episode
 
     @property
@@ -312,21 +364,44 @@ class Episode:
     def _act(self) -> None:
         """A whole message: dispatch its calls, then stop or ask for the next one."""
         progress = self._progress
-        sampled, ids = self._message_ids()
-        message = self.chat.parse(ids)
+        message = self.chat.parse(self._message_ids()[1])
         progress.think_tokens += message.think_tokens
         progress.response = message.response
         progress.malformed = progress.malformed or next(iter(message.problems), "")
         if progress.summarising:
             self._summarised(message)
             return
-        canonical = [self.harness.to_world(call, self.tools) for call in message.calls]
-        refusal = self.harness.refusal(message, [call.error for call in canonical])
+        refusal = self.harness.refusal(message, [call.error for call in self._canonical(message)])
         if refusal:
             self._refuse(message, refusal)
             return
         progress.refused = 0
-        submission = self._execute(canonical)
+        self.observations = ()
+        self._execute(message)
+
+    def _canonical(self, message: ParsedMessage) -> list[Call]:
+        return [self.harness.to_world(call, self.tools) for call in message.calls]
+
+    def _execute(self, message: ParsedMessage) -> None:
+        """Dispatch a message's calls in order, from the first without a result up to one that hands in an answer. While
+        sub-agents are at work the rest waits."""
+        calls = self._canonical(message)
+        submission: str | None = None
+        for number in range(len(self.observations), len(calls)):
+            call = calls[number]
+            before = {key_of(earlier): seen for earlier, seen in zip(calls, self.observations)} if self.harness.once else {}
+            observation = before.get(key_of(call)) or self._dispatch(call, number)
+            if observation is None:
+                return
+            self.observations += (observation,)
+            submission = self.harness.submission(observation)
+            if submission is not None:
+                break
+        self._executed(message, submission)
+
+    def _executed(self, message: ParsedMessage, submission: str | None) -> None:
+        """All calls of a message have their results: stop, or ask for the next one."""
+        progress, sampled = self._progress, self._transcript.message
         turn = self._turn(message)
         progress.turns.append(turn)
         turns = len(progress.turns)
@@ -346,21 +421,6 @@ class Episode:
             results, pictures = turn.observations, seen if any(seen) else ()
             self._continue(Exchange(sampled=sampled, calls=message.calls, results=results, pictures=pictures))
 
-    def _execute(self, calls: Sequence[Call]) -> str | None:
-        """Dispatch a message's calls in order, up to one that hands in an answer, which is returned."""
-        done: dict[str, Observation] = {}
-        observations: list[Observation] = []
-        submission: str | None = None
-        for call in calls:
-            key = key_of(call) if self.harness.once else str(len(observations))
-            done[key] = done[key] if key in done else self._dispatch(call)
-            observations.append(done[key])
-            submission = self.harness.submission(done[key])
-            if submission is not None:
-                break
-        self.observations = tuple(observations)
-        return submission
-
     def _turn(self, message: ParsedMessage) -> Turn:
         """The message with its results as the policy sees them, and with what is said of repeated calls."""
         pairs = zip(message.calls, self.observations)
@@ -369,15 +429,84 @@ class Episode:
         reminder = self.harness.reminder([*self._progress.turns, turn])
         return replace(turn, observations=(*results[:-1], f"{results[-1]}\n\n{reminder}")) if reminder else turn
 
-    def _dispatch(self, call: Call) -> Observation:
-        """Execute one canonical call; what cannot be dispatched is answered by an error under the same index."""
+    def _dispatch(self, call: Call, number: int) -> Observation | None:
+        """Execute call `number` of a message, in canonical names; None while sub-agents are at work for it. What cannot be
+        dispatched is answered by an error under the same index."""
         if call.error is not None:
             return Observation(text=ERROR + call.error)
+        if any(call.tool == tool.name for tool in TOOLS):
+            return self._delegate(call, number)
         observation = Observation(text="")
         if self._world is not None and not self.done:
             with boundary(SandboxError, f"{call.tool} in {self.slot.task.id}", catch=self._break):
                 observation = self._world.call(call)
         return observation
+
+    def _delegate(self, call: Call, number: int) -> Observation | None:
+        """Begin the next sub-agent of a call; what all of them reported once there is no further one."""
+        wanted, most = prompts(call), self.harness.delegation.most
+        if not wanted or len(wanted) > most:
+            return Observation(text=f"{ERROR}give 1 to {most} prompts, not {len(wanted)}")
+        while len(self._reports) < len(wanted) and not self.done:
+            self._agent = self._begun(wanted[len(self._reports)], number)
+            if not self._agent.done:
+                return None
+            self._dismiss()
+        reports, self._reports = self._reports, []
+        return Observation(text="\n\n".join(reports))
+
+    def _begun(self, prompt: str, number: int) -> Episode:
+        """A sub-agent that is told `prompt`: the same harness and world, fewer tools, and the tokens that are left."""
+        slot, delegation, limits = self.slot, self.harness.delegation, self.slot.task.limits
+        group, index = f"{slot.id}@{len(self._progress.turns)}.{number}", len(self._reports)
+        task = replace(
+            slot.task,
+            id=f"{slot.task.id}@{group}/{index}",
+            instruction=prompt,
+            pictures=(),
+            tools=delegation.tools(slot.task.tools),
+            limits=replace(
+                limits,
+                turns=min(delegation.turns or limits.turns, limits.turns),
+                new_tokens=limits.new_tokens - self._progress.new_tokens,
+            ),
+        )
+        own = Slot(task=task, effort=slot.effort, group=group, index=index, seed=seed_of(slot.seed, group, index))
+        agent = Episode(slot=own, family=self.family, harness=self.harness, chat=self.chat, begun_by=self)
+        opening = self.harness.messages(task)
+        segments = self.chat.open(opening, tools=self.harness.schemas(agent.tools), effort=slot.effort)
+        agent._begin_row(segments, len(opening), ())
+        agent._check_limits()
+        return agent
+
+    def _hear(self) -> None:
+        """Take the report of a sub-agent that is done, which is asked for more where it is short, and go on."""
+        agent, delegation = self._agent, self.harness.delegation
+        assert agent is not None
+        if not agent.done:
+            return
+        progress = agent._progress
+        short = len(progress.response or "") < delegation.least
+        if progress.stop == "answered" and short and not progress.asked_again:
+            progress.stop, progress.asked_again = None, True
+            agent._continue(Exchange(sampled=agent._transcript.message, calls=(), results=(), notes=(delegation.more,)))
+            if not agent.done:
+                return
+        self._dismiss()
+        self._execute(self.chat.parse(self._message_ids()[1]))
+
+    def _dismiss(self) -> None:
+        """The sub-agent is done: keep its trajectory and its report. What broke it breaks the episode."""
+        agent, self._agent = self._agent, None
+        assert agent is not None
+        progress = agent._progress
+        self._agents.append(agent._told(Result(status="invalid", detail="a sub-agent is not judged")))
+        self._progress.new_tokens += progress.new_tokens
+        self._progress.think_tokens += progress.think_tokens
+        said = progress.response or f"{ERROR}the sub-agent ended without a report ({progress.stop})"
+        self._reports.append(self.harness.delegation.shown(said))
+        if progress.trouble:
+            self._progress.stop, self._progress.trouble = "error", progress.trouble
 
     def _refuse(self, message: ParsedMessage, refusal: str) -> None:
         """A message of bad form leaves the history: a new row goes on with what is said to it in its place."""
@@ -469,7 +598,11 @@ class Episode:
     def _truncate(self, stop: StopReason) -> None:
         """End it here. A message in progress is kept as a turn of which nothing is dispatched."""
         sampled, ids = self._message_ids()
-        if sampled:
+        if self._agent is not None:
+            self._agent._truncate(stop)
+            self._dismiss()
+            self._progress.turns.append(self._turn(self.chat.parse(ids)))
+        elif sampled:
             message = self.chat.parse(ids)
             self._progress.think_tokens += message.think_tokens
             self._progress.turns.append(Turn(think=message.think, response=message.response, calls=(), observations=()))

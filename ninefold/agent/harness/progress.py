@@ -27,6 +27,8 @@ class Progress:
     """Why nobody can judge the episode; empty where all is well."""
     malformed: str = ""
     """The first irregularity of a whole message, empty where the wire format was kept."""
+    asked_again: bool = False
+    """Whether a sub-agent was told to report in full."""
     refused: int = 0
     """Messages of bad form in a row, up to the last one."""
     summarising: bool = False

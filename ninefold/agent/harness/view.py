@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ninefold.agent.harness.delegation import Delegation
 from ninefold.agent.harness.executor.operations import OPERATIONS, fits
 from ninefold.agent.harness.layout import Layout
 from ninefold.agent.harness.tools import BAD_ARGUMENTS, ToolInterface
@@ -181,7 +182,7 @@ class View:
         written = {
             name: p.wire(given[name]) if name in given else p.default
             for name, p in shown.items()
-            if name in given or (p.required and not p.to)
+            if name in given or (p.required and (not p.to or p.default is not None))
         }
         case = next((value for value, operation in self.cases.items() if operation == call.tool), None)
         return Call(tool=self.name, arguments=written if case is None else {**written, self.switch: case})
@@ -205,6 +206,8 @@ class Toolset:
     """Whether parameters that may be left out are declared; they are understood in any case."""
     strict: bool = False
     """Whether schemas forbid further properties."""
+    delegation: Delegation = field(default_factory=Delegation)
+    """Of its tool that begins sub-agents."""
 
     def shown(self, offered: Iterable[str]) -> list[View]:
         """The views of a task that offers these operations."""

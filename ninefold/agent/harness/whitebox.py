@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ninefold.agent.harness.compaction import Compaction
+from ninefold.agent.harness.delegation import Delegation
 from ninefold.agent.harness.rules import Rules
 from ninefold.agent.harness.sections import Section, Sections
 from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface, around, written
@@ -38,6 +39,10 @@ class WhiteBox:
     @property
     def once(self) -> bool:
         return self.rules.once
+
+    @property
+    def delegation(self) -> Delegation:
+        return self.toolset.delegation
 
     @property
     def composition(self) -> Mapping[str, Any]:

@@ -63,6 +63,7 @@ def trajectory_html(trajectory: Trajectory, decode: Decode) -> str:
     return (
         f'<details id="{escape(trajectory.id)}"><summary>{head}</summary><p><small>{escape(facts)}</small></p>'
         f'<div class="said user"><i>task</i>{escape(task.instruction)}</div>{turns}'
+        f"{''.join(trajectory_html(agent, decode) for agent in trajectory.agents)}"
         f"<details><summary>tokens</summary>{rows}</details></details>"
     )
 

@@ -175,7 +175,7 @@ VIEWS = (
         operation="agent",
         description="Give a sub-agent a task of its own.",
         parameters={
-            "description": required(TEXT, "description"),
+            "description": required(TEXT, "description", default="part of the work"),
             "prompt": required(TEXT, "prompt"),
             "subagent_type": optional(TEXT, "kind"),
             "model": optional(choice("sonnet", "opus", "haiku", "fable"), "model"),

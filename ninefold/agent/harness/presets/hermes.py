@@ -5,6 +5,7 @@ below 512K tokens, where its threshold is 0.75.
 """
 
 from ninefold.agent.harness.compaction import Compaction
+from ninefold.agent.harness.delegation import Delegation
 from ninefold.agent.harness.layout import Layout
 from ninefold.agent.harness.rules import Ladder, Rules
 from ninefold.agent.harness.sections import Section, Sections
@@ -231,7 +232,7 @@ VIEWS = (
         description="Give one or several sub-agents a task of their own.",
         parameters={
             "goal": optional(TEXT, "prompt"),
-            "context": optional(TEXT, "description"),
+            "context": optional(TEXT, "context"),
             "tasks": optional(array(record(("goal",), goal=TEXT, context=TEXT, role=_ROLE)), "tasks"),
             "role": optional(_ROLE, "kind"),
             "background": optional(FLAG, "background"),
@@ -266,5 +267,13 @@ RULES = Rules(
     ladder=Ladder(remind=(2, 3, 4), stop=5, failures=True, text="[This call has failed {count} times. Change something.]"),
 )
 
-FULL = WhiteBox(name="hermes", version="0.19.0", toolset=Toolset(views=VIEWS), prompt=PROMPT, context=CONTEXT, rules=RULES)
+DELEGATION = Delegation(blocked=("ask", "memory", "code", "cron"), turns=50, most=3, chars=24_000)
+FULL = WhiteBox(
+    name="hermes",
+    version="0.19.0",
+    toolset=Toolset(views=VIEWS, delegation=DELEGATION),
+    prompt=PROMPT,
+    context=CONTEXT,
+    rules=RULES,
+)
 NANO = nano(FULL, "You are an agent that remembers.")

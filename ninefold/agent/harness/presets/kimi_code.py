@@ -5,6 +5,7 @@ times out is ended, not moved to the background; results are numbered and closed
 """
 
 from ninefold.agent.harness.compaction import Compaction
+from ninefold.agent.harness.delegation import Delegation
 from ninefold.agent.harness.layout import Layout
 from ninefold.agent.harness.rules import Ladder, Rules
 from ninefold.agent.harness.sections import Section, Sections
@@ -201,7 +202,7 @@ VIEWS = (
         description="Give a sub-agent a task of its own; its last message comes back.",
         parameters={
             "prompt": required(TEXT, "prompt"),
-            "description": required(TEXT, "description"),
+            "description": required(TEXT, "description", default="part of the work"),
             "subagent_type": optional(TEXT, "kind", default="coder"),
             "resume": optional(TEXT, "resume"),
             "run_in_background": optional(FLAG, "background"),
@@ -214,7 +215,7 @@ VIEWS = (
         operation="swarm",
         description="Give up to 128 sub-agents one task each, made from a template that holds {{item}}.",
         parameters={
-            "description": required(TEXT, "description"),
+            "description": required(TEXT, "description", default="parts of the work"),
             "prompt_template": required(TEXT, "template"),
             "subagent_type": optional(TEXT, "kind"),
             "items": optional(array(TEXT, None, 128), "items"),
@@ -337,5 +338,12 @@ RULES = Rules(
     once=True,
 )
 
-FULL = WhiteBox(name="kimi_code", version="d723cc47", toolset=Toolset(views=VIEWS), prompt=PROMPT, context=CONTEXT, rules=RULES)
+FULL = WhiteBox(
+    name="kimi_code",
+    version="d723cc47",
+    toolset=Toolset(views=VIEWS, delegation=Delegation(least=200)),
+    prompt=PROMPT,
+    context=CONTEXT,
+    rules=RULES,
+)
 NANO = nano(FULL, "You are an agent for software work.")
