@@ -16,12 +16,13 @@ from ninefold.chat.tokenizer import Tokenizer
 from ninefold.chat.xtml import Xtml, wire_phrases
 from ninefold.core.errors import SandboxUnavailable
 from ninefold.core.protocols import SandboxRuntime, Style
-from ninefold.core.types import Slot
+from ninefold.core.types import Slot, Trajectory
 from ninefold.data.tasks.harbor.export import export_task
 from ninefold.rollout.atif import to_atif
 from ninefold.rollout.demonstrate import demonstrate
 from ninefold.rollout.scene import Scene
 from ninefold.sandbox.runtime import open_runtime
+from tests.agent.harness.test_delegation import Divided
 
 ROOT = Path(__file__).parents[3]
 REFEREE = ROOT / "runs" / "referees" / "harbor-env" / "bin"
@@ -64,7 +65,7 @@ def test_harbor_runs_exported_tasks_in_our_sandbox(agent: str, reward: float, ta
     assert [r["verifier_result"]["rewards"] for r in results] == [{"reward": reward}] * len(FAMILIES)
 
 
-def test_harbor_reads_our_trajectories(tmp_path: Path) -> None:
+def test_harbor_reads_our_trajectories(tmp_path: Path, runtime: SandboxRuntime) -> None:
     """Its own models of ATIF refuse unknown fields and wrong places."""
     names = ("arithmetic", "assistant", "picture")
     kinds = {name: family(name) for name in names}
@@ -77,6 +78,7 @@ def test_harbor_reads_our_trajectories(tmp_path: Path) -> None:
         for n in range(4)
     ]
     made = demonstrate(slots, lambda slot: kinds[slot.task.family].demonstrate(slot.task, Style(effort="max", seed=1)), scene)
+    made.append(divided(chat, runtime))
     for number, trajectory in enumerate(made):
         (tmp_path / f"{number}.json").write_text(json.dumps(to_atif(trajectory)))
     program = (
@@ -87,3 +89,13 @@ def test_harbor_reads_our_trajectories(tmp_path: Path) -> None:
         [REFEREE / "python", "-c", program, tmp_path], env=ENVIRONMENT, capture_output=True, text=True, timeout=300
     )
     assert ended.returncode == 0, ended.stderr
+
+
+def divided(chat: Xtml, runtime: SandboxRuntime) -> Trajectory:
+    """A trajectory with a sub-agent's in it."""
+    family = Divided()
+    slot = Slot(task=family.task(), effort="max", group="divided", index=0, seed=0)
+    scene = Scene(chat=chat, families={"errand": family}, verify=family.verify, runtime=runtime)
+    (trajectory,) = demonstrate([slot], lambda slot: family.gold(slot.task), scene)
+    assert trajectory.agents
+    return trajectory
