@@ -31,13 +31,17 @@ Chat in XTML: `chat_template.jinja`. Its variables: `messages`, `tools`, `thinki
 thinks), `thinking` (False: no think channel), `tool_choice`, `response_format`. Before rendering, turn string arguments of tool
 calls into objects; text that is no JSON may stay. Text that spells a control token becomes one: a template cannot tell them
 apart. ninefold's own renderer can, use it where input is not trusted. Sample at temperature 1.
-
+{sight}
 Routed experts are {experts}.
 
 ## Figures
 {figures}
 """
 
+SIGHT = """
+It reads pictures: parts of type `image_url`, each of which the template writes as one `<|media_pad|>` that the model expands.
+Cutting a picture into patches is ninefold's (`ninefold serve` does it); this folder has no image processor of Hugging Face's.
+"""
 
 EVALUATED = {"mopd": "student", "pooled": "pooled", "sft": "sft"}
 """Stage → its name in the evaluation."""
@@ -92,6 +96,7 @@ def export(run: Run, folder: Path, *, stage: str = "", packed: bool = False) -> 
         preset=recipe.preset,
         seed=recipe.seed,
         families=families,
+        sight=SIGHT if model.config.vision else "",
         experts="MXFP4 (two codes a byte, E8M0 scales)" if packed else "fp32, quantisation-aware where the stage was",
         figures=_figures(run, stage),
     )

@@ -94,7 +94,7 @@ class Talk:
         if name == "/new":
             self._messages.clear()
         elif name == "/picture" and value.strip():
-            self.show(Path(value.strip()))
+            self.show(Path(value.strip()).expanduser())
         elif name == "/effort" and value.strip() in efforts:
             self._effort = efforts[value.strip()]
         else:

@@ -20,8 +20,8 @@ Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
 """A size that may be nothing."""
 Share = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-Weight = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class StepSizes(Config):

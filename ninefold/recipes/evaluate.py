@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from ninefold.rollout.store import write_trajectories
 
 MODELS: dict[str, tuple[str, ...]] = {"sft": ("sft",), "pooled": ("pooled",), "student": ("mopd",), "average": ("average",)}
 """Name in tables → stage that holds the model; the experts are a stage per cell."""
+
+PARTS = "parts"
+"""Folder of what is evaluated so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +39,13 @@ def evaluate(kit: Kit, name: str = "evaluate") -> None:
     """Stage `evaluate`: table.json (model → cell → figures), families.json (model → cell → family → figures), outcomes.json
     (paired), transfer.json (family → model → effort → figures), trajectories of the student.
 
-    Under another name the figures are kept beside the run's own, without event and trajectories.
+    Under another name the figures are kept beside the run's own, without event and trajectories. What a call that was cut off
+    had evaluated is not played again.
     """
     stage, emit, own = kit.run.stage(name), kit.run.log(stage=name), name == "evaluate"
     models = ["sft", "experts", "pooled", "student", "average"] + (["other"] if kit.recipe.mopd.compare else [])
     jobs = [
-        Job(name=f"{model}/{'/'.join(cell)}", call=evaluate_cell, arguments=(kit, model, cell, own))
+        Job(name=f"{model}/{'/'.join(cell)}", call=evaluate_cell, arguments=(kit, model, cell, name))
         for model in models
         for cell in kit.cells
     ]
@@ -48,25 +53,31 @@ def evaluate(kit: Kit, name: str = "evaluate") -> None:
     results: dict[str, Evaluated] = run_jobs(jobs, kit.recipe.processes)
     table: dict[str, dict[str, Any]] = {model: {} for model in models}
     families: dict[str, dict[str, Any]] = {model: {} for model in models}
-    for name, evaluated in results.items():
-        model, _, cell = name.partition("/")
+    for done, evaluated in results.items():
+        model, _, cell = done.partition("/")
         table[model][cell], families[model][cell] = evaluated.figures, evaluated.families
     write_json(stage / "table.json", table)
     write_json(stage / "families.json", families)
-    write_json(stage / "outcomes.json", {name: evaluated.outcomes for name, evaluated in results.items()})
+    write_json(stage / "outcomes.json", {done: evaluated.outcomes for done, evaluated in results.items()})
     transfer = measure_transfer(kit)
     write_json(stage / "transfer.json", transfer)
     if own:
         emit("table", table=table, families=families, fell_back=fell_back, transfer=transfer)
+    shutil.rmtree(stage / PARTS)
     finish(stage, {"table": table, "fell_back": fell_back})
 
 
-def evaluate_cell(kit: Kit, model: str, cell: Cell, keep: bool) -> Evaluated:
-    """A model on a cell's held-out tasks; `keep` stores the student's trajectories."""
+def evaluate_cell(kit: Kit, model: str, cell: Cell, name: str) -> Evaluated:
+    """A model on a cell's held-out tasks, in the stage `name`; the run's own stores the student's trajectories."""
+    part = kit.run.stage(name) / PARTS / f"{'-'.join((model, *cell))}.json"
+    if part.exists():
+        return Evaluated(**read_json(part))
     played, tau = attempts(kit, model, cell), tau_of(kit)[cell]
-    if keep and model == "student":
+    if name == "evaluate" and model == "student":
         write_trajectories(kit.run.path / "trajectories" / f"{'-'.join(cell)}.parquet", played)
-    return Evaluated(figures=figures_of(played, tau), families=by_family(played, tau), outcomes=outcomes_of(played, tau))
+    found = Evaluated(figures=figures_of(played, tau), families=by_family(played, tau), outcomes=outcomes_of(played, tau))
+    write_json(part, asdict(found))
+    return found
 
 
 def figures_of(played: Sequence[Trajectory], tau: float) -> dict[str, float]:

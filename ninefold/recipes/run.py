@@ -141,10 +141,11 @@ def check(recipe: Recipe, run: Run) -> Kit:
     if not kit.families:
         raise UserError("families names none: a run needs at least one, e.g. families.general.arithmetic=[0]")
     recipe.harness.sampler()
-    if preset(recipe.preset).vision is None:
+    blind = recipe.released is not None or preset(recipe.preset).vision is None
+    if blind:
         check_blind(kit)
     if not is_complete(run.stage("demonstrations")):
-        check_files(recipe.sft)
+        check_files(recipe.sft, blind=blind)
     return kit
 
 

@@ -64,9 +64,12 @@ def own_samples(config: SftConfig, chat: ChatFormat) -> list[Sample]:
     return samples
 
 
-def check_files(config: SftConfig) -> None:
-    """Raise UserError for whatever `own_samples` would refuse but lengths, which show only when there is a tokenizer."""
-    _read_files(config, bytewise())
+def check_files(config: SftConfig, *, blind: bool) -> None:
+    """Raise UserError for whatever `own_samples` would refuse but lengths, which show only when there is a tokenizer, and for
+    pictures where the model is `blind`."""
+    shown = next((sample.task for sample in _read_files(config, bytewise()) if sample.pictures), None)
+    if blind and shown is not None:
+        raise UserError(f"sft.files: line {shown} shows pictures, and the model reads none: set preset=nano-vision")
 
 
 def _read_files(config: SftConfig, chat: ChatFormat) -> list[Sample]:

@@ -9,10 +9,10 @@ import pytest
 
 from ninefold.core.errors import VerifierError
 from ninefold.core.events import read_events
-from ninefold.core.store import Run, read_json
+from ninefold.core.store import Run, read_json, write_json
 from ninefold.core.types import Budget, Result, Row, Segment, Status, Task, Trajectory
 from ninefold.recipes.budgets import rows_of, score
-from ninefold.recipes.evaluate import by_family, figures_of, outcomes_of
+from ninefold.recipes.evaluate import PARTS, Evaluated, by_family, evaluate_cell, figures_of, outcomes_of
 from ninefold.recipes.kit import Kit
 
 TASK = Task(
@@ -78,3 +78,13 @@ def test_rows_of_invalid_attempts_are_left_out() -> None:
     row = Row(segments=(Segment(ids=np.zeros(3, np.int32), source="rendered", message=0),))
     attempts = [replace(attempt("gym", status, 2), rows=(row,)) for status in ("pass", "invalid", "fail")]
     assert len(rows_of(attempts)) == 2
+
+
+def test_what_was_evaluated_before_a_cut_is_not_played_again(kit: Kit) -> None:
+    cell = kit.cells[0]
+    first = evaluate_cell(kit, "sft", cell, "evaluate-cut")
+    (part,) = (kit.run.stage("evaluate-cut") / PARTS).iterdir()
+    assert Evaluated(**read_json(part)) == first
+    write_json(part, {**read_json(part), "figures": {"pass": 0.25}})
+    assert evaluate_cell(kit, "sft", cell, "evaluate-cut").figures == {"pass": 0.25}, "it is read, not played"
+    assert not (kit.run.stage("evaluate") / PARTS).exists(), "a whole evaluation leaves none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from ninefold.core.events import read_events
 from ninefold.core.store import Run, write_atomic, write_folder
 from ninefold.core.types import Sample
 from ninefold.data.samples import read_samples
+from ninefold.media.png import to_png
+from ninefold.media.scene import draw
 from ninefold.recipes.config import Recipe
 from ninefold.recipes.kit import Kit
-from ninefold.recipes.run import run_recipe
+from ninefold.recipes.run import check, run_recipe
 from ninefold.recipes.sft import demonstrate
 from tests.recipes.small import small
 
@@ -93,3 +96,14 @@ def test_files_are_part_of_the_configuration(tmp_path: Path, own: Path) -> None:
     run, recipe = Run(path=tmp_path / "run"), with_files(own)
     write_atomic(run.config, to_toml(recipe))
     assert stored_recipe(run) == recipe
+
+
+def test_pictures_are_refused_before_a_run_whose_model_reads_none(tmp_path: Path) -> None:
+    picture = base64.b64encode(to_png(draw({"kind": "shapes", "width": 28, "height": 28, "ground": "grey", "items": []})))
+    shown = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture.decode()}"}}
+    messages = [{"role": "user", "content": [shown]}, {"role": "assistant", "content": "grey"}]
+    path = tmp_path / "seen.jsonl"
+    path.write_text(json.dumps({"messages": messages, "effort": "low"}) + "\n")
+    with pytest.raises(UserError, match=r"sft.files: line .*seen.jsonl/1 shows pictures.*preset=nano-vision"):
+        check(with_files(path), Run(path=tmp_path / "run"))
+    check(with_files(path).model_copy(update={"preset": "nano-vision"}), Run(path=tmp_path / "run"))

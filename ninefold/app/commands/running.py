@@ -71,15 +71,18 @@ def run(
 
 
 @contextmanager
-def followed(run: Run, again: str) -> Iterator[None]:
-    """Show the run's progress; on Ctrl-C say how to go on, and leave."""
+def followed(run: Run, again: str, *, redone: bool = False) -> Iterator[None]:
+    """Show the run's progress; on Ctrl-C say how to go on, and leave. What is `redone` is begun anew each time."""
     console = err()
     console.print(f"run {run.path}", style="bold")
     try:
         with Progress(run, console):
             yield
     except KeyboardInterrupt:
-        console.print(f"\ninterrupted; nothing is lost: `{again}` goes on from here", style="yellow")
+        kept = (
+            f"what was there is unchanged: `{again}` begins anew" if redone else f"nothing is lost: `{again}` goes on from here"
+        )
+        console.print(f"\ninterrupted; {kept}", style="yellow")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -171,7 +174,8 @@ def stage(
     else:
         target = open_run(run)
         recipe = resolve(stored_recipe(target), target, overrides=overrides or ())
-    with followed(target, f"ninefold stage {run} {stage}" + (f" --cell {cell}" if cell else "")):
+    again = f"ninefold stage {run} {stage}" + f" --cell {cell}" * bool(cell) + " --redo" * redo
+    with followed(target, again, redone=redo):
         run_stage(recipe, target, stage, cell=cell, redo=redo)
 
 
@@ -195,8 +199,9 @@ def evaluate(
     changes = {name: value for name, value in (("tasks", tasks), ("seed", seed)) if value is not None}
     asked = recipe.evaluate.model_copy(update=changes)
     again = f"ninefold evaluate {run}" + "".join(f" --{name} {value}" for name, value in changes.items())
-    with followed(target, again):
-        if asked == recipe.evaluate:
+    own = asked == recipe.evaluate
+    with followed(target, again, redone=own):
+        if own:
             run_stage(recipe, target, "evaluate", redo=True)
             figures = None
         else:
