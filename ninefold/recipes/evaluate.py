@@ -121,9 +121,9 @@ def measure_transfer(kit: Kit) -> dict[str, dict[str, dict[str, dict[str, float]
     that runs untrusted code is left out where nothing isolates.
     """
     jobs = [
-        Job(name=f"{family.name}/{model}/{effort}", call=play_kind, arguments=(kit, family.name, levels, stage, effort))
+        Job(name=f"{family}/{model}/{effort}", call=play_kind, arguments=(kit, family, levels, stage, effort))
         for family, levels in kit.measured.items()
-        if kit.runtime is not None or not family.isolated
+        if kit.runtime is not None or not kit.families[family].isolated
         for effort in kit.recipe.efforts
         for model, stage in {**MODELS, **{f"{domain} expert": ("rl", domain, effort) for domain in kit.domains}}.items()
     ]

@@ -54,7 +54,7 @@ class Kit:
     @cached_property
     def families(self) -> dict[str, Family]:
         """Every family of the recipe. Raises UserError where one does not exist, or not in that domain or at that level."""
-        return {family.name: family for family in (*self.trained, *self.measured)}
+        return {family.name: family for family in (*self.trained, *map(env.family, self.measured))}
 
     @cached_property
     def trained(self) -> tuple[Family, ...]:
@@ -69,14 +69,14 @@ class Kit:
         return tuple(trained)
 
     @cached_property
-    def measured(self) -> dict[Family, tuple[int, ...]]:
-        """The families that are only evaluated on, and at which levels."""
-        measured: dict[Family, tuple[int, ...]] = {}
+    def measured(self) -> dict[str, tuple[int, ...]]:
+        """The families that are only evaluated on, by name, and at which levels."""
+        measured: dict[str, tuple[int, ...]] = {}
         for name, levels in self.recipe.evaluate.transfer.items():
             family = family_of(name, levels, f"evaluate.transfer.{name}")
-            if family in self.trained:
+            if any(family.name == other.name for other in self.trained):
                 raise UserError(f"evaluate.transfer.{name}: the run trains {family.name}; name a family that it does not")
-            measured[family] = levels
+            measured[family.name] = levels
         return measured
 
     @property
