@@ -219,6 +219,8 @@ class Turn:
     calls: tuple[Call, ...]
     observations: tuple[str, ...]
     """What each call returned, in call order, as the policy saw it."""
+    pictures: tuple[tuple[str, ...], ...] = ()
+    """Hashes of the pictures that stood before each of these texts; () where none did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +255,11 @@ class Trajectory:
     """How often it was paused and resumed."""
     pictures: tuple[Picture, ...] = ()
     """Every picture that its rows show, each once, in the order of their hashes."""
+
+    def seen(self, turn: Turn, call: int) -> tuple[Picture, ...]:
+        """The pictures that came of a call of a turn."""
+        hashes = turn.pictures[call] if turn.pictures else ()
+        return tuple(picture for hash in hashes for picture in self.pictures if picture.hash == hash)
 
     @property
     def composition_hash(self) -> str:

@@ -13,6 +13,7 @@ from ninefold.agent.harness.compose import compose
 from ninefold.chat.messages import call_id
 from ninefold.core.errors import UserError
 from ninefold.core.events import redact
+from ninefold.core.picture import Picture
 from ninefold.core.protocols import Tool
 from ninefold.core.types import Segment, Trajectory, Turn
 
@@ -71,8 +72,16 @@ def _text(content: str | Sequence[Mapping[str, Any]]) -> str:
     """A message's content, its pictures by size and hash."""
     if isinstance(content, str):
         return content
-    parts = (p["text"] if p["type"] == "text" else f"[picture {p['width']}×{p['height']} {p['hash']}]" for p in content)
-    return "".join(parts)
+    return "".join(p["text"] if p["type"] == "text" else _picture(p["width"], p["height"], p["hash"]) for p in content)
+
+
+def _shown(pictures: Sequence[Picture], text: str) -> str:
+    """A call's result, the pictures that came of it before its text."""
+    return "".join(_picture(p.width, p.height, p.hash) for p in pictures) + text
+
+
+def _picture(width: int, height: int, hash: str) -> str:
+    return f"[picture {width}×{height} {hash}]"
 
 
 def _step(trajectory: Trajectory, turn: Turn, prompt: list[int], written: list[Segment]) -> dict[str, Any]:
@@ -102,7 +111,8 @@ def _step(trajectory: Trajectory, turn: Turn, prompt: list[int], written: list[S
         ]
         step["observation"] = {
             "results": [
-                {"source_call_id": call_id(number), "content": text} for number, text in enumerate(turn.observations, 1)
+                {"source_call_id": call_id(number), "content": _shown(trajectory.seen(turn, number - 1), text)}
+                for number, text in enumerate(turn.observations, 1)
             ]
         }
     return step
