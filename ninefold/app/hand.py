@@ -53,6 +53,7 @@ class Hand:
             self._console.print(f"file {path}", markup=False)
         for tool in self._tools.values():
             parameters = " ".join(f"{name}={kind}" for name, kind in tool.parameters.items())
+            parameters += "".join(f" [{name}={kind}]" for name, kind in tool.optional.items())
             self._console.print(f"  /{tool.name} {parameters}  {tool.description}", markup=False)
         self._console.print(HELP, style="dim", markup=False)
 
@@ -78,12 +79,13 @@ class Hand:
 def _arguments(tool: Tool, words: Sequence[str]) -> Mapping[str, Any]:
     """Of `name=value` words; text as it stands, anything else as JSON."""
     arguments: dict[str, Any] = {}
+    known = {**tool.parameters, **tool.optional}
     for word in words:
         name, equals, value = word.partition("=")
-        if not equals or name not in tool.parameters:
-            wanted = " ".join(f"{parameter}=…" for parameter in tool.parameters)
+        if not equals or name not in known:
+            wanted = " ".join(f"{parameter}=…" for parameter in known)
             raise UserError(f"{word!r} is no argument of {tool.name}: write {wanted}")
-        arguments[name] = _text(value) if tool.parameters[name] == "string" else json.loads(value)
+        arguments[name] = _text(value) if known[name] == "string" else json.loads(value)
     return arguments
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from ninefold.chat.markers import image_prompt
 from ninefold.chat.tokenizer import Tokenizer
+from ninefold.core.picture import Picture
 from ninefold.core.types import Segment, Trajectory, Turn
 from ninefold.media.scene import draw
 
@@ -36,10 +38,10 @@ def print_trajectory(trajectory: Trajectory, tokenizer: Tokenizer, console: Cons
     console.print(
         f"{task.family}, effort {trajectory.effort}, harness {harness}, spend {trajectory.spend}{budget}", style="dim"
     )
-    shown = [f"[picture {p.width}×{p.height} {p.hash[:8]}] " for p in map(draw, task.pictures)]
-    console.print(Text("task   ", style="bold blue") + Text("".join(shown) + task.instruction))
+    shown = _pictures([draw(scene) for scene in task.pictures])
+    console.print(Text("task   ", style="bold blue") + Text(shown + task.instruction))
     for number, turn in enumerate(trajectory.turns):
-        _print_turn(turn, console)
+        _print_turn(trajectory, turn, console)
         for agent in (agent for call in range(len(turn.calls)) for agent in trajectory.begun_by(number, call)):
             console.print(Text(f"sub-agent {agent.id.rsplit('@', 1)[-1]}", style="bold magenta"))
             print_trajectory(agent, tokenizer, console, tokens=tokens)
@@ -54,13 +56,17 @@ def print_trajectory(trajectory: Trajectory, tokenizer: Tokenizer, console: Cons
             console.print(masked_text(segment, tokenizer, console), soft_wrap=True)
 
 
-def _print_turn(turn: Turn, console: Console) -> None:
+def _pictures(pictures: Sequence[Picture]) -> str:
+    return "".join(f"[picture {p.width}×{p.height} {p.hash[:8]}] " for p in pictures)
+
+
+def _print_turn(trajectory: Trajectory, turn: Turn, console: Console) -> None:
     lines = [("thinks", turn.think, "dim italic"), ("says", turn.response or "", "")]
     for i, call in enumerate(turn.calls):
         arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
         lines.append(("calls", f"{call.tool}({arguments}) {call.error or ''}", "yellow"))
         if i < len(turn.observations):
-            lines.append(("sees", turn.observations[i], "cyan"))
+            lines.append(("sees", _pictures(trajectory.seen(turn, i)) + turn.observations[i], "cyan"))
     for label, text, style in lines:
         if text:
             console.print(Text(f"{label:<7}", style="bold") + Text(text, style=style))

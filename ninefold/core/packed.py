@@ -73,6 +73,7 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "response": turn.response,
         "calls": [call_record(call) for call in turn.calls],
         "observations": list(turn.observations),
+        "pictures": [list(shown) for shown in turn.pictures],
     }
 
 
@@ -83,6 +84,7 @@ def turn_of(record: Mapping[str, Any]) -> Turn:
         response=record["response"],
         calls=tuple(call_of(call) for call in record["calls"]),
         observations=tuple(record["observations"]),
+        pictures=tuple(tuple(shown) for shown in record.get("pictures", ())),
     )
 
 

@@ -219,6 +219,8 @@ class Turn:
     calls: tuple[Call, ...]
     observations: tuple[str, ...]
     """What each call returned, in call order, as the policy saw it."""
+    pictures: tuple[tuple[str, ...], ...] = ()
+    """Hashes of the pictures that stood before each of these texts; () where none did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +258,11 @@ class Trajectory:
     agents: tuple[Trajectory, ...] = ()
     """Of the sub-agents that it began, in order; one of call c of turn t has the id `ID@t.c/number`. Nothing is learned of
     them, and nobody judges them: their results are invalid."""
+
+    def seen(self, turn: Turn, call: int) -> tuple[Picture, ...]:
+        """The pictures that came of a call of a turn."""
+        hashes = turn.pictures[call] if turn.pictures else ()
+        return tuple(picture for hash in hashes for picture in self.pictures if picture.hash == hash)
 
     @property
     def composition_hash(self) -> str:

@@ -12,6 +12,7 @@ from ninefold.core.picture import Picture
 
 LARGEST = 3584
 """Pixels of a side (spec 01: images up to 3584²)."""
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP")
 
 
 def to_png(picture: Picture) -> bytes:
@@ -24,7 +25,8 @@ def to_png(picture: Picture) -> bytes:
 def from_png(data: bytes) -> Picture:
     """A picture from the bytes of an image file; what is transparent is white. Raises UserError where it is none."""
     try:
-        image = Image.open(io.BytesIO(data))
+        # Other kinds are read by programs of the system, which nothing that a policy wrote shall reach (PostScript).
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
         if max(image.size) > LARGEST:
             raise UserError(
                 f"a picture has at most {LARGEST} pixels a side, this one {image.width}×{image.height}; scale it down"
@@ -34,7 +36,7 @@ def from_png(data: bytes) -> Picture:
     except UserError:
         raise
     except UnidentifiedImageError:
-        raise UserError("not a picture, or of an unknown kind; PNG, JPEG, GIF and WebP are read") from None
+        raise UserError("not a picture, or of an unknown kind; PNG, JPEG, GIF, WebP, AVIF and BMP are read") from None
     except Image.DecompressionBombError:
         raise UserError(f"a picture has at most {LARGEST} pixels a side, and this one has many more; scale it down") from None
     except (OSError, ValueError, SyntaxError, RuntimeError) as error:

@@ -26,6 +26,12 @@ def zoom(picture: Picture, times: int) -> Picture:
     return Picture.of(picture.pixels_HWC.repeat(times, 0).repeat(times, 1))
 
 
+def turned(picture: Picture, quarters: int, *, mirrored: bool = False) -> Picture:
+    """Mirrored left to right where wanted, then turned clockwise by so many quarters."""
+    pixels = picture.pixels_HWC[:, ::-1] if mirrored else picture.pixels_HWC
+    return Picture.of(np.ascontiguousarray(np.rot90(pixels, -quarters)))
+
+
 def normalised(box: Box, picture: Picture) -> tuple[float, float, float, float]:
     """The same edges as shares of width and height, to three places."""
     sides = (picture.width, picture.height) * 2

@@ -13,6 +13,7 @@ from ninefold.agent.harness.compose import compose
 from ninefold.chat.messages import call_id
 from ninefold.core.errors import UserError
 from ninefold.core.events import redact
+from ninefold.core.picture import Picture
 from ninefold.core.protocols import Tool
 from ninefold.core.types import Segment, Trajectory
 
@@ -76,8 +77,16 @@ def _text(content: str | Sequence[Mapping[str, Any]]) -> str:
     """A message's content, its pictures by size and hash."""
     if isinstance(content, str):
         return content
-    parts = (p["text"] if p["type"] == "text" else f"[picture {p['width']}×{p['height']} {p['hash']}]" for p in content)
-    return "".join(parts)
+    return "".join(p["text"] if p["type"] == "text" else _picture(p["width"], p["height"], p["hash"]) for p in content)
+
+
+def _shown(pictures: Sequence[Picture], text: str) -> str:
+    """A call's result, the pictures that came of it before its text."""
+    return "".join(_picture(p.width, p.height, p.hash) for p in pictures) + text
+
+
+def _picture(width: int, height: int, hash: str) -> str:
+    return f"[picture {width}×{height} {hash}]"
 
 
 def _step(trajectory: Trajectory, number: int, prompt: list[int], written: list[Segment]) -> dict[str, Any]:
@@ -113,7 +122,10 @@ def _step(trajectory: Trajectory, number: int, prompt: list[int], written: list[
 
 
 def _result(trajectory: Trajectory, turn: int, call: int, text: str) -> dict[str, Any]:
-    result: dict[str, Any] = {"source_call_id": call_id(call + 1), "content": text}
+    result: dict[str, Any] = {
+        "source_call_id": call_id(call + 1),
+        "content": _shown(trajectory.seen(trajectory.turns[turn], call), text),
+    }
     if begun := trajectory.begun_by(turn, call):
         result["subagent_trajectory_ref"] = [{"session_id": agent.group, "trajectory_id": agent.id} for agent in begun]
     return result

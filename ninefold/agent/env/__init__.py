@@ -21,6 +21,7 @@ _FAMILIES: dict[str, str] = {
     "research": "ninefold.agent.env.research:Research",
     "expression": "ninefold.agent.env.expression:Expression",
     "repair": "ninefold.agent.env.repair:Repair",
+    "visual": "ninefold.agent.env.visual:Visual",
 }
 
 _IMPORTED: dict[str, str] = {"harbor": "ninefold.agent.env.harbor:Harbor"}

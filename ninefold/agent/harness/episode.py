@@ -419,6 +419,7 @@ class Episode:
             seen = tuple(tuple(map(from_png, observation.images)) for observation in self.observations)
             self._pictures |= {picture.hash: picture for some in seen for picture in some}
             results, pictures = turn.observations, seen if any(seen) else ()
+            progress.turns[-1] = replace(turn, pictures=tuple(tuple(picture.hash for picture in some) for some in pictures))
             self._continue(Exchange(sampled=sampled, calls=message.calls, results=results, pictures=pictures))
 
     def _turn(self, message: ParsedMessage) -> Turn:

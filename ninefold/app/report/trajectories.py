@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import base64
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
 from ninefold.app.report.section import Section, section
 from ninefold.chat.tokenizer import Tokenizer
+from ninefold.core.picture import Picture
 from ninefold.core.store import Run
 from ninefold.core.types import Segment, Trajectory, Turn
+from ninefold.media.png import to_png
+from ninefold.media.scene import draw
 from ninefold.rollout.store import read_trajectories
 
 PER_FILE = 2
 """Of each cell: the first that passed and the first that failed."""
+
+SHOWN = 96
+"""Pixels of the page that a picture is wide at least, as far as whole multiples go."""
 
 Decode = Callable[[int], str]
 
@@ -58,17 +65,27 @@ def trajectory_html(trajectory: Trajectory, decode: Decode) -> str:
         facts += f" · spend {trajectory.spend} of b₀ = {task.budget.tokens:.0f}"
     if result.detail:
         facts += f" · {result.detail}"
-    turns = "".join(_turn(turn) for turn in trajectory.turns)
+    turns = "".join(_turn(trajectory, turn) for turn in trajectory.turns)
+    asked = _pictures([draw(scene) for scene in task.pictures])
     rows = "".join(f'<div class="tokens">{"".join(_segment(s, decode) for s in row.segments)}</div>' for row in trajectory.rows)
     return (
         f'<details id="{escape(trajectory.id)}"><summary>{head}</summary><p><small>{escape(facts)}</small></p>'
-        f'<div class="said user"><i>task</i>{escape(task.instruction)}</div>{turns}'
+        f'<div class="said user"><i>task</i>{asked}{escape(task.instruction)}</div>{turns}'
         f"{''.join(trajectory_html(agent, decode) for agent in trajectory.agents)}"
         f"<details><summary>tokens</summary>{rows}</details></details>"
     )
 
 
-def _turn(turn: Turn) -> str:
+def _pictures(pictures: Sequence[Picture]) -> str:
+    """Pictures within the page, small ones larger."""
+    return "".join(
+        f'<img src="data:image/png;base64,{base64.b64encode(to_png(picture)).decode()}" '
+        f'width="{picture.width * max(1, SHOWN // picture.width)}" alt="picture {picture.width}×{picture.height}"> '
+        for picture in pictures
+    )
+
+
+def _turn(trajectory: Trajectory, turn: Turn) -> str:
     parts = [f'<div class="said think"><i>thinks</i>{escape(turn.think)}</div>' if turn.think else ""]
     if turn.response:
         parts.append(f'<div class="said"><i>says</i>{escape(turn.response)}</div>')
@@ -77,7 +94,8 @@ def _turn(turn: Turn) -> str:
         trouble = f' <span class="fail">{escape(call.error)}</span>' if call.error else ""
         parts.append(f'<div class="said call"><i>calls</i>{escape(call.tool)}({escape(arguments)}){trouble}</div>')
         if i < len(turn.observations):
-            parts.append(f'<div class="said tool"><i>sees</i>{escape(turn.observations[i])}</div>')
+            seen = _pictures(trajectory.seen(turn, i)) + escape(turn.observations[i])
+            parts.append(f'<div class="said tool"><i>sees</i>{seen}</div>')
     return "".join(parts)
 
 
