@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import networkx
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
@@ -92,38 +93,13 @@ def count_agreement(answered: float, wanted: float, off: float) -> float:
 
 
 def assign(gains: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """(row, column) pairs that use each at most once and whose gains have the largest sum (the Hungarian method, in the form
-    that adds a row at a time along shortest paths; O(n³))."""
-    turned = gains.shape[0] > gains.shape[1]
-    cost = -(gains.T if turned else gains)
-    rows, columns = cost.shape
-    owner = np.full(columns + 1, -1)
-    """Row of each column; the last column is where a path begins."""
-    row_price, column_price = np.zeros(rows), np.zeros(columns + 1)
-    for row in range(rows):
-        column = columns
-        owner[column] = row
-        least, came = np.full(columns, np.inf), np.full(columns, columns)
-        used = np.zeros(columns + 1, np.bool_)
-        while owner[column] >= 0:
-            used[column] = True
-            at = owner[column]
-            reduced = cost[at] - row_price[at] - column_price[:columns]
-            better = ~used[:columns] & (reduced < least)
-            least[better], came[better] = reduced[better], column
-            free = np.where(used[:columns], np.inf, least)
-            nearest = int(free.argmin())
-            step = free[nearest]
-            row_price[owner[used]] += step
-            column_price[used] -= step
-            least[~used[:columns]] -= step
-            column = nearest
-        while column != columns:
-            owner[column] = owner[came[column]]
-            column = int(came[column])
-        owner[columns] = -1
-    pairs = [(int(owner[column]), column) for column in range(columns) if owner[column] >= 0]
-    return sorted((column, row) if turned else (row, column) for row, column in pairs)
+    """(row, column) pairs that use each at most once and whose gains, none below 0, have the largest sum."""
+    rows, columns = gains.shape
+    pairs = networkx.Graph()
+    pairs.add_weighted_edges_from(
+        (row, rows + column, float(gains[row, column])) for row in range(rows) for column in range(columns)
+    )
+    return sorted((min(pair), max(pair) - rows) for pair in networkx.max_weight_matching(pairs))
 
 
 def _area(box: Box) -> float:
