@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ninefold.core.picture import Picture
 from ninefold.core.types import (
@@ -373,6 +373,19 @@ class Family(Protocol):
 
     def phrases(self) -> Sequence[str]:
         """Fixed phrases of its prompts and observations, for a small tokenizer to know as one token."""
+        ...
+
+
+@runtime_checkable
+class Lacking(Protocol):
+    """A family that needs what a machine may not have: a browser, a compiler, a GPU. Where it lacks it, it is skipped with the
+    reason and never counts as passed; a family without this method runs wherever ninefold does."""
+
+    def lacks(self, level: int = 0) -> str | None:
+        """What this machine lacks for tasks of the level, and how to get it, in a sentence; None where they can be played.
+
+        Tasks can be generated all the same, and asking is cheap.
+        """
         ...
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ninefold.agent import env
 from ninefold.agent.effort.budget import budget_of
+from ninefold.agent.env.lacking import skipped
 from ninefold.agent.env.verify import FreshVerifier
 from ninefold.chat.chatml import ChatML
 from ninefold.chat.tokenizer import Tokenizer
@@ -53,7 +54,8 @@ class Kit:
 
     @cached_property
     def families(self) -> dict[str, Family]:
-        """Every family of the recipe. Raises UserError where one does not exist, or not in that domain or at that level."""
+        """Every family of the recipe. Raises UserError where one does not exist, or not in that domain or at that level, or
+        lacks something on this machine."""
         families: dict[str, Family] = {}
         for domain, chosen in self.recipe.families.items():
             for name, levels in chosen.items():
@@ -63,6 +65,8 @@ class Kit:
                     raise UserError(f"families.{domain}.{name}: {name} is a family of domain {family.domain}; name it there")
                 if not levels or not all(0 <= level < family.levels for level in levels):
                     raise UserError(f"families.{domain}.{name}: levels are 0 to {family.levels - 1}, got {list(levels)}")
+                for level, reason in skipped(family, levels).items():
+                    raise UserError(f"families.{domain}.{name}: level {level} cannot be played here: {reason}")
         return families
 
     @property

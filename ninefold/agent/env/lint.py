@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ninefold.agent.env.lacking import lacking
 from ninefold.agent.env.play import play
 from ninefold.agent.env.script import Recorder
 from ninefold.core.protocols import Family, Move, SandboxRuntime, ScriptedPolicy, Style
@@ -39,6 +40,8 @@ class Remark:
     where: str
     """File and line, or level."""
     text: str
+    skipped: bool = False
+    """Whether nobody looked there, `text` says why."""
 
 
 def lint(family: Family, *, runtime: SandboxRuntime | None = None) -> Iterator[Remark]:
@@ -48,6 +51,9 @@ def lint(family: Family, *, runtime: SandboxRuntime | None = None) -> Iterator[R
             yield Remark(where=f"{path}:{line}", text=text)
     yield from _declared(family)
     for level in range(family.levels):
+        if (reason := lacking(family, level)) is not None:
+            yield Remark(where=f"level {level}", text=f"skipped: {reason}", skipped=True)
+            continue
         tasks = [family.generate("train", level, seed) for seed in range(TASKS)]
         yield from (Remark(where=f"level {level}", text=text) for text in _played(family, tasks, runtime))
 

@@ -16,7 +16,7 @@ from ninefold.agent.env.arithmetic import Arithmetic
 from ninefold.agent.env.example import FAMILY as EXAMPLE
 from ninefold.agent.env.example.family import Example
 from ninefold.agent.env.expression.content import RULES
-from ninefold.agent.env.hack import attack
+from ninefold.agent.env.hack import Report, attack
 from ninefold.agent.env.hack.catalogue import programs
 from ninefold.agent.env.hack.code import functions, is_program, mutations
 from ninefold.agent.env.hack.mutants import mutants
@@ -35,11 +35,20 @@ def test_no_attack_succeeds(name: str, request: pytest.FixtureRequest) -> None:
     member = family(name)
     runtime = request.getfixturevalue("isolated") if member.isolated else None
     report = attack(member, seeds=1, mutants=12, runtime=runtime)
+    if len(report.skipped) == member.levels:
+        skip_for(report)
     assert report.successes == ()
     assert report.rate == 0.0
     assert report.failed > report.invalid, "a suite that judges nothing finds nothing"
-    assert report.attacks >= member.levels * 20
+    assert report.attacks >= (member.levels - len(report.skipped)) * 20
     assert report.mutants == report.failed + len(report.equivalent) >= 12
+    skip_for(report)
+
+
+def skip_for(report: Report) -> None:
+    """A family that was not attacked at every level is skipped, not passed."""
+    for level, reason in report.skipped.items():
+        pytest.skip(f"{report.family}, level {level}: {reason}")
 
 
 @pytest.mark.full
@@ -49,7 +58,9 @@ def test_no_attack_succeeds_in_many_tasks(name: str, request: pytest.FixtureRequ
     runtime = request.getfixturevalue("isolated") if member.isolated else None
     report = attack(member, seeds=5, mutants=250, seed=1, runtime=runtime)
     assert report.successes == ()
-    assert report.mutants >= 250
+    if len(report.skipped) < member.levels:
+        assert report.mutants >= 250
+    skip_for(report)
 
 
 class Trusting(Example):
