@@ -186,6 +186,9 @@ class ExecLimits:
 
     seconds: float = 5.0
     memory_mb: int = 256
+    """Of each process, and of all together."""
+    address_mb: int | None = None
+    """Address space of each process, for programs that reserve far more than they use, as browsers do; None: `memory_mb`."""
     output_bytes: int = 65_536
     processes: int = 32
     files_mb: int = 64
@@ -203,7 +206,7 @@ class ExecResult:
 
 
 class Sandbox(Protocol):
-    """An isolated machine with a writable layer of its own: no network, own file system, own processes."""
+    """An isolated machine with a writable layer of its own: no network but its own loopback, own file system and processes."""
 
     def run(self, argv: Sequence[str], *, stdin: str = "", limits: ExecLimits | None = None) -> ExecResult:
         """Run a program in the working directory; its whole process tree is dead when this returns."""
@@ -239,7 +242,9 @@ class SandboxRuntime(Protocol):
         """Raise SandboxUnavailable, saying what is missing and how to get it, unless this machine can isolate."""
         ...
 
-    def create(self, files: Mapping[str, str] | None = None) -> Sandbox: ...
+    def create(self, files: Mapping[str, str] | None = None, *, beside: Sandbox | None = None) -> Sandbox:
+        """A sandbox that holds `files`. It shares the loopback of the one that it lies `beside`, and nothing else."""
+        ...
 
     def restore(self, exported: bytes) -> Sandbox: ...
 
