@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -16,6 +16,7 @@ from ninefold.core.types import SPLITS, Split
 
 if TYPE_CHECKING:
     from ninefold.agent.env.hack import Attempt, Report
+    from ninefold.core.protocols import Family
 
 task = typer.Typer(cls=Commands, no_args_is_help=True, help="Write, check and play families of tasks.")
 hack = typer.Typer(cls=Commands, no_args_is_help=True, help="Attack families of tasks.")
@@ -71,9 +72,7 @@ def check(
     from ninefold.agent.env.play import runtime_for
 
     found = find(family)
-    if level is not None and level >= found.levels:
-        raise UserError(f"levels of {found.name} are 0 to {found.levels - 1}, got {level}")
-    levels = range(found.levels) if level is None else [level]
+    levels = _levels(found, level)
     with runtime_for(found) as runtime, err().status(f"checking {found.name}"):
         findings = list(promises.check(found, levels=levels, seeds=seeds, runtime=runtime))
     broken = [finding for finding in findings if finding.faults]
@@ -158,6 +157,7 @@ def run_hacks(
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Tasks of each level that the hacks are played on.")] = 2,
     mutants: Annotated[int, typer.Option("--mutants", min=0, help="Wrong solutions made of gold, over all levels.")] = 200,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which tasks and mutants.")] = 0,
+    level: Annotated[int | None, typer.Option("--level", min=0, help="Only this level.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Play the catalogue of public reward hacks, the family's own, and mutants of gold; print the attack-success rate.
@@ -170,13 +170,21 @@ def run_hacks(
     from ninefold.agent.env.play import runtime_for
 
     found = find(family)
+    levels = _levels(found, level)
     with runtime_for(found) as runtime, err().status(f"attacking {found.name}") as status:
-        report = attack(found, seeds=seeds, mutants=mutants, seed=seed, runtime=runtime, progress=status.update)
+        report = attack(found, levels=levels, seeds=seeds, mutants=mutants, seed=seed, runtime=runtime, progress=status.update)
     if as_json:
         print_json(_record(report))
     else:
         _print(report)
     _leave(broken=bool(report.successes), skipped=bool(report.skipped))
+
+
+def _levels(family: Family, level: int | None) -> Sequence[int]:
+    """The level asked for, or all. Raises UserError where there is none such."""
+    if level is not None and level >= family.levels:
+        raise UserError(f"levels of {family.name} are 0 to {family.levels - 1}, got {level}")
+    return range(family.levels) if level is None else [level]
 
 
 _MARKS = {"kept": "[green]✓[/green]", "broken": "[red]✗[/red]", "skipped": "[yellow]–[/yellow]"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -93,22 +93,23 @@ class _Tally:
 def attack(
     family: Family,
     *,
+    levels: Sequence[int] | None = None,
     seeds: int = 2,
     mutants: int = 200,
     seed: int = 0,
     runtime: SandboxRuntime | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Play all hacks on `seeds` tasks of each level and about `mutants` mutants over all levels.
+    """Play all hacks on `seeds` tasks of each of `levels`, or of all, and about `mutants` mutants over them.
 
     `seed` chooses tasks and mutants. A level that lacks something on this machine is skipped. Raises UserError where gold
     itself does not pass: then nothing would be learned.
     """
     tally = _Tally()
-    left_out = skipped(family)
-    levels = [level for level in range(family.levels) if level not in left_out]
-    wanted = -(-mutants // max(1, len(levels)))
-    for level in levels:
+    left_out = skipped(family, levels)
+    attacked = [level for level in (range(family.levels) if levels is None else levels) if level not in left_out]
+    wanted = -(-mutants // max(1, len(attacked)))
+    for level in attacked:
         before = tally.mutants
         for number in range(max(seeds, wanted)):
             made = tally.mutants - before
