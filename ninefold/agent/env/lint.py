@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ninefold.agent.env.lacking import lacking
-from ninefold.agent.env.play import play
+from ninefold.agent.env.play import final_state
 from ninefold.agent.env.script import Recorder
 from ninefold.core.protocols import Family, Move, SandboxRuntime, ScriptedPolicy, Style
 from ninefold.core.types import EFFORTS, Task
 
 TASKS = 16
 """Looked at of each level."""
+INSIDE = "inside"
+"""A folder of this name holds a family's programs that run in the sandbox alone."""
 GUESSED = 0.5
 """Share of the tasks that one answer may be right for."""
 
@@ -59,10 +61,10 @@ def lint(family: Family, *, runtime: SandboxRuntime | None = None) -> Iterator[R
 
 
 def sources(family: Family) -> list[Path]:
-    """The files that a family is written in: its module, or the folder of its package."""
+    """The files that a family is written in: its module, or the folder of its package, but for what runs in the sandbox."""
     path = Path(inspect.getfile(type(family)))
     alone = path.parent == Path(__file__).parent or not (path.parent / "__init__.py").exists()
-    return [path] if alone else sorted(path.parent.rglob("*.py"))
+    return [path] if alone else sorted(file for file in path.parent.rglob("*.py") if INSIDE not in file.parts)
 
 
 def _read(path: Path, *, isolated: bool) -> Iterator[tuple[int, str]]:
@@ -127,5 +129,5 @@ def _played(family: Family, tasks: Sequence[Task], runtime: SandboxRuntime | Non
 
 def _record(family: Family, task: Task, policy: ScriptedPolicy, runtime: SandboxRuntime | None) -> list[Move]:
     recorder = Recorder(policy)
-    play(family, task, recorder, task.seed, runtime)
+    final_state(family, task, recorder, task.seed, runtime)
     return recorder.moves

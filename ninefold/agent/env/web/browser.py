@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from ninefold.agent.env.web import driver, keeper
+from ninefold.agent.env.web.inside import chromium, driver, eyes, keeper, site
 from ninefold.agent.env.web.steps import Played, Step
 from ninefold.core.errors import SandboxError
 from ninefold.core.protocols import ExecLimits, SandboxRuntime
@@ -24,6 +24,8 @@ PLACES = (
 PORT = 8000
 SIZE = (800, 600)
 """Pixels of the window."""
+_PROGRAM = {f"{module.__name__.replace('.', '/')}.py": inspect.getsource(module) for module in (driver, chromium, eyes, site)}
+"""What plays the person, as files of the sandbox."""
 _START_SECONDS, _SCRIPT_SECONDS = 30.0, 30.0
 _SERVER_MEMORY_MB = 256
 
@@ -62,16 +64,15 @@ def visit(
         "scripts": [[step.order for step in steps] for steps in scripts],
     }
     with ExitStack() as stack:
-        box = stack.enter_context(
-            closing(runtime.create({} if served else {f"site/{path}": text for path, text in files.items()}))
-        )
+        page = {} if served else {f"site/{path}": text for path, text in files.items()}
+        box = stack.enter_context(closing(runtime.create({**page, **_PROGRAM})))
         if served:
             beside = stack.enter_context(closing(runtime.create(files, beside=box)))
             bounds = ExecLimits(seconds=seconds, memory_mb=_SERVER_MEMORY_MB, processes=64)
             pool = stack.enter_context(ThreadPoolExecutor(1))
             # It ends when the driver does, whose orders it takes.
             pool.submit(beside.python, inspect.getsource(keeper), stdin=f"{plan['keeper']} {PORT}", limits=bounds)
-        ended = box.python(inspect.getsource(driver), stdin=json.dumps(plan), limits=limits)
+        ended = box.python(f"from {driver.__name__} import main\nmain()", stdin=json.dumps(plan), limits=limits)
     if ended.reason != "exited":
         return _after(scripts, [], f"the visit was ended: {ended.reason}")
     if ended.exit_code != 0:

@@ -13,7 +13,7 @@ from ninefold.agent.env.names import GOODS
 from ninefold.agent.env.web import browser, elements, policies
 from ninefold.agent.env.web.elements import PATH, TAGS, Elements
 from ninefold.agent.env.web.fakes import suspicion
-from ninefold.agent.env.web.site import BRIEFS, LEVELS, brief_of, elements_of
+from ninefold.agent.env.web.levels import BRIEFS, LEVELS, brief_of, elements_of
 from ninefold.agent.env.web.steps import observed, wrong
 from ninefold.agent.env.workspace import Workspace
 from ninefold.agent.harness.executor import OPERATIONS, Executor, ExecutorConfig

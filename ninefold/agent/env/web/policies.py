@@ -8,7 +8,7 @@ from random import Random
 from ninefold.agent.env.names import GOODS
 from ninefold.agent.env.script import Script, Steps, answers, plays, use
 from ninefold.agent.env.web.elements import PATH, TAGS, Elements
-from ninefold.agent.env.web.site import brief_of, elements_of
+from ninefold.agent.env.web.levels import brief_of, elements_of
 from ninefold.core.protocols import Move, Style
 from ninefold.core.seeds import rng_of
 from ninefold.core.types import Effort, Task

@@ -1,29 +1,19 @@
-"""A person at a browser: the program that opens pages, clicks, types and looks, inside the sandbox.
+"""Chromium, spoken to in the DevTools protocol through a pipe.
 
-It uses the standard library alone, and speaks the DevTools protocol through a pipe. A plan comes on standard input, what was
-seen goes to standard output as one line of JSON. What should have been seen is not known here: nothing that a page or a server
-could find out helps it.
-
-Everything is looked at from a JavaScript world of its own, which shares the page's elements and none of its functions; clicks
-and keys are those of a hand, and reach only what lies on top.
+Everything is looked at from a world of its own, and clicks and keys are those of a hand: they reach only what lies on top.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import http.client
-import http.server
 import json
 import os
 import select
-import socket
 import subprocess
-import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
+
+from ninefold.agent.env.web.inside.eyes import EYES
 
 ANSWER_SECONDS = 10.0
 """A page that does not answer in time has failed."""
@@ -41,80 +31,6 @@ DISGUISE = (
 )
 """A page cannot tell a test from a person by what the browser says of itself."""
 FONTS = "<fontconfig><dir>/usr/share/fonts</dir><cachedir>/tmp/fonts</cachedir></fontconfig>"
-
-EYES = r"""
-globalThis.eyes ??= (() => {
-  const all = where => [...document.querySelectorAll(where)];
-  const shown = e => e.checkVisibility({opacityProperty: true, visibilityProperty: true})
-    && e.getBoundingClientRect().width > 0 && e.getBoundingClientRect().height > 0;
-  const centre = e => {
-    e.scrollIntoView({block: "center", inline: "center", behavior: "instant"});
-    const box = e.getBoundingClientRect();
-    return [box.x + box.width / 2, box.y + box.height / 2];
-  };
-  const onTop = e => {
-    const top = document.elementFromPoint(...centre(e));
-    return top !== null && (e.contains(top) || top.contains(e));
-  };
-  const visible = where => all(where).filter(e => shown(e) && onTop(e));
-  const text = e => (e.innerText ?? e.textContent ?? "").replace(/\s+/g, " ").trim();
-  const box = e => {
-    const {x, y, width, height} = e.getBoundingClientRect();
-    return [x + scrollX, y + scrollY, width, height].map(Math.round);
-  };
-  const drawn = /^(img|canvas|video|object|embed|iframe|image)$/i;
-  const painted = style => style.backgroundImage.includes("url(") || style.content.includes("url(");
-  const covers = (width, height) => width * height >= innerWidth * innerHeight / 2;
-  const said = e => [...e.childNodes].filter(node => node.nodeType === Node.TEXT_NODE && node.data.trim()).map(node => {
-    const range = document.createRange();
-    range.selectNode(node);
-    return [node.data.replace(/\s+/g, " ").trim(), getComputedStyle(e).color, ...box(range)];
-  });
-  const bare = ["rgba(0, 0, 0, 0)", "rgb(255, 255, 255)"];
-  return {
-    pause: () => new Promise(done => {
-      setTimeout(done, 200);
-      setTimeout(() => requestAnimationFrame(() => setTimeout(done)));
-    }),
-    title: () => document.title,
-    see: where => visible(where).map(text).filter(said => said),
-    read: (where, name) => all(where).map(e => name === "value" ? e.value : e.getAttribute(name)),
-    boxes: where => visible(where).map(box),
-    target: where => {
-      const [first] = all(where);
-      if (!first) return "is not there";
-      if (!shown(first)) return "cannot be seen";
-      if (first.disabled) return "is disabled";
-      if (!onTop(first)) return "is covered by something else";
-      return centre(first);
-    },
-    choose: (where, value) => {
-      const [e] = all(where);
-      e.value = value;
-      for (const kind of ["input", "change"]) e.dispatchEvent(new Event(kind, {bubbles: true}));
-      return e.value === value;
-    },
-    focus: where => { const [e] = all(where); e.focus(); e.select?.(); return document.activeElement === e; },
-    picture: () => {
-      for (const e of document.querySelectorAll("*")) {
-        const {x, y, width, height} = e.getBoundingClientRect();
-        const seen = [Math.min(x + width, innerWidth) - Math.max(x, 0), Math.min(y + height, innerHeight) - Math.max(y, 0)];
-        const image = drawn.test(e.tagName) || painted(getComputedStyle(e));
-        if (image && Math.min(...seen) > 0 && covers(...seen)) return e.tagName.toLowerCase();
-        for (const side of ["::before", "::after"]) {
-          const style = getComputedStyle(e, side);
-          if (painted(style) && covers(parseFloat(style.width) || 0, parseFloat(style.height) || 0)) return side;
-        }
-      }
-      return "";
-    },
-    structure: () => all("body, body *").filter(shown).flatMap(e => {
-      const ground = getComputedStyle(e).backgroundColor;
-      return bare.includes(ground) ? said(e) : [["", ground, ...box(e)], ...said(e)];
-    }),
-  };
-})();
-"""
 
 
 class Fault(Exception):
@@ -361,181 +277,3 @@ class Page:
     def portrait(self) -> dict[str, Any]:
         """What it looks like, and of what it is made."""
         return {"png": self.do("Page.captureScreenshot", format="png")["data"], "structure": self.look("structure()")}
-
-
-class Server:
-    """The candidate's server, whose keeper listens on a socket that no page can reach."""
-
-    def __init__(self, port: int, keeper: str) -> None:
-        self._port = port
-        self._keeper = socket.socket(socket.AF_UNIX)
-        self._keeper.settimeout(2 * ANSWER_SECONDS)
-        until = time.monotonic() + ANSWER_SECONDS
-        while True:
-            try:
-                self._keeper.connect(f"\0{keeper}")
-                return
-            except OSError:
-                if time.monotonic() > until:
-                    raise Lost from None
-                time.sleep(0.02)
-
-    def begin(self, order: bytes) -> None:
-        """Have it started: `a` afresh as it was handed in, `r` again with what it has stored since."""
-        try:
-            self._keeper.sendall(order)
-            answer = self._keeper.recv(1)
-        except OSError:
-            answer = b""
-        if answer != b"k":
-            said = {b"b": "the build fails", b"d": "the server ends", b"t": f"no server listens on port {self._port}"}
-            raise Fault(said.get(answer, "the server took more than there is"))
-
-    def ask(self, request: str, body: Any) -> list[Any]:
-        """[status, JSON or text] of a request."""
-        method, _, path = request.partition(" ")
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=3.0)
-        try:
-            data = None if body is None else json.dumps(body)
-            connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
-            answer = connection.getresponse()
-            text = answer.read(1 << 16).decode(errors="replace")
-        except (OSError, http.client.HTTPException) as error:
-            raise Fault(f"{request}: {type(error).__name__}") from None
-        finally:
-            connection.close()
-        try:
-            return [answer.status, json.loads(text)]
-        except ValueError:
-            return [answer.status, text[:200]]
-
-
-class Files(http.server.SimpleHTTPRequestHandler):
-    """Hands out the files of a page that has no server of its own."""
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
-def serve(folder: str, port: int) -> None:
-    """Hand out the folder's files, on a thread that ends with this program."""
-    site = http.server.ThreadingHTTPServer(("127.0.0.1", port), functools.partial(Files, directory=folder))
-    threading.Thread(target=site.serve_forever, daemon=True).start()
-
-
-class Person:
-    """Plays one script: several people, each with a browser context, at one site."""
-
-    def __init__(self, browser: Browser, server: Server | None, port: int, size: tuple[int, int]) -> None:
-        self._browser, self._server, self._size = browser, server, size
-        self._url = f"http://127.0.0.1:{port}/"
-        self._contexts: dict[str, str] = {}
-        self._pages: dict[str, Page] = {}
-        self._who = "a"
-
-    def play(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
-        """What was seen by each step that looks, and the fault that ended it early, if any."""
-        seen: list[Any] = []
-        fault = None
-        try:
-            if self._server is not None:
-                self._server.begin(b"a")
-            self._open()
-            for number, step in enumerate(steps, 1):
-                try:
-                    self._step(step, seen)
-                    faults = [fault for page in self._pages.values() for fault in page.faults]
-                    if faults:
-                        raise Fault(faults[0])
-                except Fault as error:
-                    said = " ".join(str(step[key]) for key in ("do", "at", "text") if key in step)
-                    raise Fault(f"step {number} ({said[:80]}): {error}") from None
-        except Fault as error:
-            fault = str(error)
-        for context in self._contexts.values():
-            with contextlib.suppress(Fault):
-                self._browser.call("Target.disposeBrowserContext", browserContextId=context)
-        return {"seen": seen, "fault": fault}
-
-    def _open(self) -> None:
-        """A new tab in the present person's browser, at the site's first page."""
-        if self._who not in self._contexts:
-            self._contexts[self._who] = self._browser.call("Target.createBrowserContext")["browserContextId"]
-        old = self._pages.pop(self._who, None)
-        page = self._pages[self._who] = self._browser.page(self._contexts[self._who], self._size)
-        if old is not None:
-            page.faults += old.faults
-            self._browser.call("Target.closeTarget", targetId=old.target)
-        page.go(self._url)
-
-    def _step(self, step: dict[str, Any], seen: list[Any]) -> None:
-        page, where, text = self._pages[self._who], step.get("at", ""), step.get("text", "")
-        match step["do"]:
-            case "click":
-                page.click(where)
-            case "type":
-                page.type(where, text)
-            case "press":
-                page.press(text)
-            case "choose":
-                page.choose(where, text)
-            case "reload":
-                page.reload()
-            case "open":
-                self._open()
-            case "client":
-                self._who = text
-                if text not in self._pages:
-                    self._open()
-            case "cut":
-                page.cut(text == "off")
-            case "restart":
-                assert self._server is not None
-                self._server.begin(b"r")
-            case "see":
-                seen.append(page.look(f"see({json.dumps(where)})"))
-            case "title":
-                seen.append(page.look("title()"))
-            case "read":
-                seen.append(page.look(f"read({json.dumps(where)}, {json.dumps(text)})"))
-            case "boxes":
-                seen.append(page.look(f"boxes({json.dumps(where)})"))
-            case "ask":
-                assert self._server is not None
-                seen.append(self._server.ask(text, step.get("body")))
-            case "portrait":
-                portraits = [page.portrait()]
-                for html in (step["body"], ""):
-                    page.show(html)
-                    portraits.append(page.portrait())
-                seen.append(portraits)
-            case other:
-                raise AssertionError(other)
-
-
-def main() -> None:
-    plan = json.loads(sys.stdin.read())
-    port, size = plan["port"], (plan["size"][0], plan["size"][1])
-    played: list[dict[str, Any]] = []
-    begun = False
-    try:
-        browser = Browser(plan["browser"])
-        browser.call("Browser.getVersion")
-        server = Server(port, plan["keeper"]) if plan["keeper"] else None
-        if server is None:
-            serve(plan["folder"], port)
-        begun = True
-        for steps in plan["scripts"]:
-            played.append(Person(browser, server, port, size).play(steps))
-    except Lost:
-        if begun:
-            played.append({"seen": [], "fault": "the browser died of the page"})
-    except Fault:
-        assert not begun, "Person.play lets no fault pass"
-    sys.stdout.write(json.dumps({"begun": begun, "played": played}) + "\n")
-    sys.stdout.flush()
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()
