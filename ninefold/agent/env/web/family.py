@@ -68,8 +68,7 @@ class Web:
         return Workspace(Executor.restore(saved, runtime=_needed(runtime), config=_executor()))
 
     def verify(self, task: Task, final: Mapping[str, Any], *, runtime: SandboxRuntime | None = None) -> Result:
-        """Read the page (level 0), or use the site as its brief says, with inputs that no file can hold: they are drawn from
-        what was handed in."""
+        """Read the page (level 0), or use the site as its brief says, with inputs that were drawn when it was handed in."""
         files = _handed_in(final)
         problem = _unseen(task, files)
         if problem is not None or task.level == 0:
@@ -77,12 +76,16 @@ class Web:
         if runtime is None:
             return Result(status="invalid", detail="no sandbox runtime to judge in")
         brief = brief_of(task)
-        steps = brief.check(task.data["values"], rng_of("web check", task.id, json.dumps(files, sort_keys=True)))
+        steps = brief.check(task.data["values"], self.inputs(task, files))
         try:
             (played,) = browser.visit(runtime, files, [steps], served=brief.served)
         except SandboxError as error:
             return Result(status="invalid", detail=str(error))
         return _verdict(wrong(steps, played))
+
+    def inputs(self, task: Task, files: Mapping[str, str]) -> Random:
+        """What a check types and clicks is drawn from it: by what was handed in, so that no file can hold the answers to it."""
+        return rng_of("web check", task.id, json.dumps(files, sort_keys=True))
 
     def observe(self, task: Task, final: Mapping[str, Any], seed: int, *, runtime: SandboxRuntime | None = None) -> Any:
         """The elements, or what is seen at the site with other inputs."""
