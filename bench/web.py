@@ -1,15 +1,14 @@
 """Whether sites are judged right in real Chromium: for each of the ten briefs gold, every broken solution, and fakes.
 
 `python bench/web.py` builds each brief of the levels 1 to 4 in every way that is known to be right, wrong or pretended, has it
-judged as a policy's work is, and prints a table. Only gold may pass, and nothing may be left unjudged. CPU seconds are those of
-worlds, browsers, servers and judge together. The last line is one JSON object.
+judged as a policy's work is, and prints a table. Only gold may pass, and nothing may be left unjudged. The last line is
+one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import sys
 import time
@@ -82,12 +81,6 @@ def show(verdicts: list[Verdict]) -> None:
     Console(width=200).print(grid)
 
 
-def cpu_seconds() -> float:
-    """Of this process and the children that have ended, theirs included."""
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=1, help="of each brief")
@@ -95,7 +88,6 @@ def main() -> None:
     for reason in skipped(WEB).values():
         raise SystemExit(reason)
 
-    begun = cpu_seconds()
     asked = [
         task for level, briefs in enumerate(LEVELS) for brief in briefs for task in tasks_of(level, brief.name, arguments.tasks)
     ]
@@ -109,7 +101,6 @@ def main() -> None:
     }
     figures |= {
         "briefs": len({verdict.brief for verdict in verdicts}),
-        "cpu_seconds_each": round((cpu_seconds() - begun) / len(verdicts), 2),
         "wall_seconds_median": round(statistics.median(verdict.wall for verdict in verdicts), 2),
     }
     ok = all(verdict.right for verdict in verdicts)
