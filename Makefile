@@ -1,4 +1,4 @@
-# setup, demo and test need only Python ≥ 3.11 and make; nothing here needs root but `system`.
+# setup, demo and test need only Python ≥ 3.11 and make; nothing here needs root but `system` and `chromium`.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -12,7 +12,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 8589934592
 export MALLOC_TRIM_THRESHOLD_ ?= 8589934592
 export MALLOC_TOP_PAD_ ?= 268435456
 
-.PHONY: setup demo wide hf smol test test-full test-referees referees lint system build clean
+.PHONY: setup demo wide hf smol test test-full test-referees referees lint system chromium build clean
 
 setup: $(VENV)/.ready
 
@@ -70,6 +70,11 @@ referees: setup
 system:
 	@command -v cc >/dev/null && $(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev python3-venv; }
+
+# What the family `web` judges pages in above level 0; without it those levels are skipped.
+chromium:
+	@test -e /usr/lib/chromium/chromium-headless-shell || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium-headless-shell; }
 
 build: setup
 	@$(BIN)/python -m build --wheel

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from ninefold.core.errors import NinefoldError, UserError
 
 LEFT_OUT = 3
-"""Exit status of a run that had to leave out a domain."""
+"""Exit status of what had to leave out something that this machine lacks: a run a domain, a check a level."""
 INTERRUPTED = 130
 PIPED_WIDTH = 140
 

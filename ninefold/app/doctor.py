@@ -6,13 +6,17 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
 
+from ninefold.agent.env import families
+from ninefold.agent.env.lacking import skipped
 from ninefold.core.errors import SandboxUnavailable
+from ninefold.core.protocols import Lacking
 from ninefold.model.ops import native
 from ninefold.sandbox.runtime import open_runtime
 
@@ -32,7 +36,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Everything that a run depends on."""
-    return [_python(), _torch(), _threads(), _kernels(), _sandbox(), _memory(), _disk(Path.cwd())]
+    return [_python(), _torch(), _threads(), _kernels(), _sandbox(), *_families(), _memory(), _disk(Path.cwd())]
 
 
 def _python() -> Finding:
@@ -72,6 +76,17 @@ def _sandbox() -> Finding:
     finally:
         runtime.close()
     return Finding(name="sandbox", state="good", detail="isolates: no way out was found")
+
+
+def _families() -> Iterator[Finding]:
+    """Families that need a component which this machine may not have."""
+    for name, family in families().items():
+        if not isinstance(family, Lacking):
+            continue
+        left_out = skipped(family)
+        levels = ", ".join(map(str, left_out))
+        detail = f"level {levels} skipped: {'; '.join(dict.fromkeys(left_out.values()))}" if left_out else "nothing is lacking"
+        yield Finding(name=f"family {name}", state="limited" if left_out else "good", detail=detail)
 
 
 def _memory() -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ninefold.core.picture import Picture
 from ninefold.core.types import (
@@ -186,6 +186,9 @@ class ExecLimits:
 
     seconds: float = 5.0
     memory_mb: int = 256
+    """Of each process, and of all together."""
+    address_mb: int | None = None
+    """Address space of each process, for programs that reserve far more than they use, as browsers do; None: `memory_mb`."""
     output_bytes: int = 65_536
     processes: int = 32
     files_mb: int = 64
@@ -203,7 +206,7 @@ class ExecResult:
 
 
 class Sandbox(Protocol):
-    """An isolated machine with a writable layer of its own: no network, own file system, own processes."""
+    """An isolated machine with a writable layer of its own: no network but its own loopback, own file system and processes."""
 
     def run(self, argv: Sequence[str], *, stdin: str = "", limits: ExecLimits | None = None) -> ExecResult:
         """Run a program in the working directory; its whole process tree is dead when this returns."""
@@ -239,7 +242,9 @@ class SandboxRuntime(Protocol):
         """Raise SandboxUnavailable, saying what is missing and how to get it, unless this machine can isolate."""
         ...
 
-    def create(self, files: Mapping[str, str] | None = None) -> Sandbox: ...
+    def create(self, files: Mapping[str, str] | None = None, *, beside: Sandbox | None = None) -> Sandbox:
+        """A sandbox that holds `files`. It shares the loopback of the one that it lies `beside`, and nothing else."""
+        ...
 
     def restore(self, exported: bytes) -> Sandbox: ...
 
@@ -373,6 +378,19 @@ class Family(Protocol):
 
     def phrases(self) -> Sequence[str]:
         """Fixed phrases of its prompts and observations, for a small tokenizer to know as one token."""
+        ...
+
+
+@runtime_checkable
+class Lacking(Protocol):
+    """A family that needs what a machine may not have: a browser, a compiler, a GPU. Where it lacks it, it is skipped with the
+    reason and never counts as passed; a family without this method runs wherever ninefold does."""
+
+    def lacks(self, level: int = 0) -> str | None:
+        """What this machine lacks for tasks of the level, and how to get it, in a sentence; None where they can be played.
+
+        Tasks can be generated all the same, and asking is cheap.
+        """
         ...
 
 

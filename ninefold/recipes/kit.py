@@ -10,6 +10,7 @@ from typing import Any
 
 from ninefold.agent import env
 from ninefold.agent.effort.budget import budget_of
+from ninefold.agent.env.lacking import skipped
 from ninefold.agent.env.verify import FreshVerifier
 from ninefold.chat.chatml import ChatML
 from ninefold.chat.tokenizer import Tokenizer
@@ -174,8 +175,11 @@ class Kit:
 
 
 def family_of(name: str, levels: Sequence[int], key: str) -> Family:
-    """The family of that name. Raises UserError, naming the configuration's key, where it has no such levels."""
+    """The family of that name. Raises UserError, naming the configuration's key, where it has no such levels, or lacks something
+    on this machine."""
     family = env.family(name)
     if not levels or not all(0 <= level < family.levels for level in levels):
         raise UserError(f"{key}: levels are 0 to {family.levels - 1}, got {list(levels)}")
+    for level, reason in skipped(family, levels).items():
+        raise UserError(f"{key}: level {level} cannot be played here: {reason}")
     return family

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ninefold.core.protocols import ExecLimits, ExecResult
+from ninefold.core.protocols import ExecLimits, ExecResult, Sandbox
 from ninefold.sandbox import linux
 from ninefold.sandbox.archive import Entry, pack, unpack
 
@@ -35,7 +35,7 @@ class ChildRuntime:
     def check(self) -> None:
         """Always passes: it promises no isolation."""
 
-    def create(self, files: Mapping[str, str] | None = None) -> ChildSandbox:
+    def create(self, files: Mapping[str, str] | None = None, *, beside: Sandbox | None = None) -> ChildSandbox:
         sandbox = ChildSandbox()
         for path, text in (files or {}).items():
             sandbox.write(path, text.encode())
@@ -120,7 +120,7 @@ def _bound(limits: ExecLimits) -> Callable[[], None]:
         os.setsid()
         mib = 1 << 20
         for kind, value in (
-            (resource.RLIMIT_AS, limits.memory_mb * mib),
+            (resource.RLIMIT_AS, (limits.address_mb or limits.memory_mb) * mib),
             (resource.RLIMIT_FSIZE, limits.files_mb * mib),
             (resource.RLIMIT_CPU, int(limits.seconds) + 2),
             (resource.RLIMIT_CORE, 0),

@@ -84,12 +84,13 @@ class Zygote:
         if self._process.stderr:
             self._process.stderr.close()
 
-    def create(self, *, megabytes: int, files: int) -> tuple[int, int]:
-        """A new sandbox: (number, descriptor of its working directory)."""
+    def create(self, *, megabytes: int, files: int, beside: int | None = None) -> tuple[int, int]:
+        """A new sandbox, with the loopback of sandbox `beside` if given: (number, descriptor of its working directory)."""
         box = next(self._boxes)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs, self._answering(ours):
-            self._send({"do": "create", "box": box, "megabytes": megabytes, "files": files}, theirs.fileno())
+            message = {"do": "create", "box": box, "megabytes": megabytes, "files": files, "beside": beside}
+            self._send(message, theirs.fileno())
             theirs.close()
             data, fds, _, _ = socket.recv_fds(ours, _MESSAGE_BYTES, 1)
         _answer(data)

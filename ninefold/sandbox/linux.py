@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import platform
+import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -43,6 +46,9 @@ _CLOSE_RANGE = 436
 _OPENAT2 = 437
 _MOUNT_SETATTR = 442
 _KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}.get(platform.machine())
+
+_SET_INTERFACE_FLAGS = 0x8914
+_INTERFACE_UP = 0x41
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -90,6 +96,12 @@ def restrict_mounts(target: str, attributes: int) -> None:
     attr = _MountAttr(set=attributes)
     path = ctypes.c_char_p(target.encode())
     _syscall("mount_setattr", _MOUNT_SETATTR, _AT_FDCWD, path, _AT_RECURSIVE, ctypes.byref(attr), ctypes.sizeof(attr))
+
+
+def raise_loopback() -> None:
+    """Let the processes of this network namespace reach each other by 127.0.0.1; a new namespace's loopback is down."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+        fcntl.ioctl(link, _SET_INTERFACE_FLAGS, struct.pack("16sH22x", b"lo", _INTERFACE_UP))
 
 
 def die_with_parent() -> None:

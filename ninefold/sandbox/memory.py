@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ninefold.core.errors import SandboxError
-from ninefold.core.protocols import ExecLimits, ExecResult
+from ninefold.core.protocols import ExecLimits, ExecResult, Sandbox
 from ninefold.sandbox.archive import Entry, layer_path, pack, unpack
 
 
@@ -40,7 +40,7 @@ class MemoryRuntime:
     def check(self) -> None:
         """Always passes: nothing that could escape is executed."""
 
-    def create(self, files: Mapping[str, str] | None = None) -> MemorySandbox:
+    def create(self, files: Mapping[str, str] | None = None, *, beside: Sandbox | None = None) -> MemorySandbox:
         sandbox = MemorySandbox(self._script)
         for path, text in (files or {}).items():
             sandbox.write(path, text.encode())

@@ -1,8 +1,9 @@
 """The light runtime: Linux namespaces, a working directory in memory, programs forked from one small interpreter.
 
-A sandbox has a file system, network (none), processes and IPC of its own. CPU time, processes, disk and the memory of each
-process are bounded by the kernel; the memory of all processes of an execution together by a census every 0.1 s, so a burst may
-go over it for that long. Memory that no process has mapped (memfd_create) is bounded by the number and size of open files only.
+A sandbox has a file system, network (a loopback alone), processes and IPC of its own. CPU time, processes, disk and the memory
+of each process are bounded by the kernel; the memory of all processes of an execution together by a census every 0.1 s, so a
+burst may go over it for that long. Memory that no process has mapped (memfd_create) is bounded by the number and size of open
+files only.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from ninefold.core.config import Config
 from ninefold.core.errors import SandboxError, UserError
-from ninefold.core.protocols import ExecLimits, ExecResult
+from ninefold.core.protocols import ExecLimits, ExecResult, Sandbox
 from ninefold.sandbox import probe
 from ninefold.sandbox.archive import Entry, pack, unpack
 from ninefold.sandbox.control import Zygote
@@ -52,8 +53,9 @@ class NamespaceRuntime:
         with self._lock:
             self._checked()
 
-    def create(self, files: Mapping[str, str] | None = None) -> NamespaceSandbox:
-        sandbox = self._empty()
+    def create(self, files: Mapping[str, str] | None = None, *, beside: Sandbox | None = None) -> NamespaceSandbox:
+        """Raises UserError where `beside` is no open sandbox of this runtime."""
+        sandbox = self._empty(beside)
         for path, text in (files or {}).items():
             sandbox.write(path, text.encode())
         return sandbox
@@ -71,9 +73,15 @@ class NamespaceRuntime:
                 self._zygote.stop()
                 self._zygote = None
 
-    def _empty(self) -> NamespaceSandbox:
+    def _empty(self, beside: Sandbox | None = None) -> NamespaceSandbox:
         with self._lock:
-            return _open(self, self._checked(), self._config)
+            zygote = self._checked()
+            neighbour = None
+            if beside is not None:
+                neighbour = beside.number(zygote) if isinstance(beside, NamespaceSandbox) else None
+                if neighbour is None:
+                    raise UserError("a sandbox lies beside an open one of the same runtime")
+            return _open(self, zygote, self._config, neighbour)
 
     def _checked(self) -> Zygote:
         """The running zygote; a dead one took its sandboxes along, and a new one starts from nothing."""
@@ -133,6 +141,10 @@ class NamespaceSandbox:
             self._layer.close()
             self._zygote.close(self._box)
 
+    def number(self, zygote: Zygote) -> int | None:
+        """What the zygote calls this sandbox; None where it is closed or another's."""
+        return self._box if self._open and zygote is self._zygote else None
+
     def fill(self, entries: Sequence[Entry]) -> None:
         """Put an export's entries into this sandbox, which must be new."""
         self._layer.add(entries)
@@ -146,6 +158,6 @@ class NamespaceSandbox:
         return self._zygote.execute(self._box, program, stdin=stdin, limits=limits)
 
 
-def _open(runtime: NamespaceRuntime, zygote: Zygote, config: NamespaceConfig) -> NamespaceSandbox:
-    box, folder = zygote.create(megabytes=config.disk_mb, files=config.disk_files)
+def _open(runtime: NamespaceRuntime, zygote: Zygote, config: NamespaceConfig, neighbour: int | None = None) -> NamespaceSandbox:
+    box, folder = zygote.create(megabytes=config.disk_mb, files=config.disk_files, beside=neighbour)
     return NamespaceSandbox(runtime, zygote, box, Layer(folder, limit_bytes=config.export_mb * _MIB))

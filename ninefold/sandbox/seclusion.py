@@ -5,17 +5,12 @@ For trusted code that judges untrusted work; programs that are not trusted belon
 
 from __future__ import annotations
 
-import fcntl
 import os
-import socket
-import struct
 from pathlib import Path
 
 from ninefold.sandbox import linux
 
 _SCRATCH = "/dev/shm"
-_SET_FLAGS = 0x8914
-_UP = 0x41
 
 
 class Seclusion:
@@ -41,8 +36,7 @@ class Seclusion:
         _mount_processes()
         linux.mount("tmpfs", _SCRATCH, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=1777,size=512m")
         os.environ["TMPDIR"] = _SCRATCH
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
-            fcntl.ioctl(link, _SET_FLAGS, struct.pack("16sH22x", b"lo", _UP))
+        linux.raise_loopback()
         return Seclusion(os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC))
 
     def fork(self) -> int:

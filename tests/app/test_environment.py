@@ -110,6 +110,51 @@ def printed_with_status_1(*words: str) -> list[dict[str, str]]:
     return json.loads(call(*words, status=1).stdout)
 
 
+LACKS = "level 1 needs an abacus: ask a museum"
+
+
+@pytest.fixture
+def poor(here: Path) -> str:
+    """The path of a family whose levels above 0 need what no machine has."""
+    source = f"""
+from ninefold.agent.env.arithmetic import Arithmetic
+class Counting(Arithmetic):
+    name = {here.name!r}
+    def lacks(self, level=0):
+        return {LACKS!r} if level else None
+FAMILY = Counting()
+"""
+    (here / "counting.py").write_text(source)
+    return "counting.py"
+
+
+def test_levels_that_lack_something_are_skipped_and_never_kept(poor: str) -> None:
+    checked = json.loads(call("task", "check", poor, "--seeds", "1", "--json", status=3).stdout)
+    assert (checked["status"], checked["kept"], checked["skipped"]) == ("skipped", False, {"1": LACKS, "2": LACKS})
+    assert {(f["level"], f["status"]) for f in checked["findings"]} == {(0, "kept"), (1, "skipped"), (2, "skipped")}
+    assert f"skipped, level 1, 2: {LACKS}" in call("task", "check", poor, "--seeds", "1", status=3).stdout
+    assert json.loads(call("task", "check", poor, "--seeds", "1", "--level", "0", "--json").stdout)["status"] == "kept"
+
+    attacked = json.loads(call("hack", "run", poor, "--mutants", "6", "--json", status=3).stdout)
+    assert (attacked["status"], attacked["skipped"], attacked["mutants"]["made"]) == ("skipped", {"1": LACKS, "2": LACKS}, 6)
+    assert attacked["attack_success_rate"] == 0
+    assert LACKS in call("hack", "run", poor, "--mutants", "6", status=3).stdout
+
+    remarks = json.loads(call("task", "lint", poor, "--json", status=3).stdout)
+    assert [(remark["where"], remark["skipped"]) for remark in remarks] == [("level 1", True), ("level 2", True)]
+    assert LACKS in call("task", "play", poor, "--level", "1", status=3).stdout
+    assert "score 0" in call("task", "play", poor, input="").stdout
+
+
+def test_a_run_that_lacks_something_is_refused_at_once(poor: str, here: Path) -> None:
+    lacking = f"families.general={{'{poor}'=[0,1]}}"
+    for words in ([], ["--dry-run"]):
+        told = call("run", "smoke", "--name", "poor", "--set", lacking, *words, status=2).stderr
+        assert f"level 1 cannot be played here: {LACKS}" in " ".join(told.split())
+    assert not (here / "runs" / "poor" / "events.jsonl").exists()
+    call("run", "smoke", "--name", "poor", "--set", lacking.replace("0,1", "0"), "--dry-run")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -22,6 +22,7 @@ _FAMILIES: dict[str, str] = {
     "expression": "ninefold.agent.env.expression:Expression",
     "repair": "ninefold.agent.env.repair:Repair",
     "visual": "ninefold.agent.env.visual:Visual",
+    "web": "ninefold.agent.env.web:Web",
 }
 
 _IMPORTED: dict[str, str] = {"harbor": "ninefold.agent.env.harbor:Harbor"}

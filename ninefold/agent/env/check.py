@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
+from ninefold.agent.env.lacking import lacking
 from ninefold.agent.env.play import execute, play
 from ninefold.agent.env.script import plays
 from ninefold.agent.env.verify import FreshVerifier
@@ -203,15 +204,27 @@ class Finding:
 
     promise: str
     level: int
-    faults: tuple[str, ...]
-    """Empty where it is kept."""
+    faults: tuple[str, ...] = ()
+    """What speaks against it."""
+    skipped: str | None = None
+    """Why nobody looked."""
+
+    @property
+    def status(self) -> Literal["kept", "broken", "skipped"]:
+        if self.skipped is not None:
+            return "skipped"
+        return "broken" if self.faults else "kept"
 
 
 def check(
     family: Family, *, levels: Sequence[int] | None = None, seeds: int = 4, runtime: SandboxRuntime | None = None
 ) -> Iterator[Finding]:
-    """Every promise at every level; a family that raises breaks the promise it was asked for."""
+    """Every promise at every level; a family that raises breaks the promise it was asked for. A level that lacks something here
+    is skipped."""
     for level in range(family.levels) if levels is None else levels:
+        if (reason := lacking(family, level)) is not None:
+            yield from (Finding(promise=name, level=level, skipped=reason) for name in PROMISES)
+            continue
         case = Case(family=family, level=level, seeds=seeds, runtime=runtime)
         for name, promise in PROMISES.items():
             faults: list[str] = []

@@ -10,13 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ninefold.agent.env.play import play
+from ninefold.agent.env.lacking import lacking
+from ninefold.agent.env.play import final_state
 from ninefold.agent.env.script import Recorder
 from ninefold.core.protocols import Family, Move, SandboxRuntime, ScriptedPolicy, Style
 from ninefold.core.types import EFFORTS, Task
 
 TASKS = 16
 """Looked at of each level."""
+INSIDE = "inside"
+"""A folder of this name holds a family's programs that run in the sandbox alone."""
 GUESSED = 0.5
 """Share of the tasks that one answer may be right for."""
 
@@ -39,6 +42,8 @@ class Remark:
     where: str
     """File and line, or level."""
     text: str
+    skipped: bool = False
+    """Whether nobody looked there, `text` says why."""
 
 
 def lint(family: Family, *, runtime: SandboxRuntime | None = None) -> Iterator[Remark]:
@@ -48,15 +53,18 @@ def lint(family: Family, *, runtime: SandboxRuntime | None = None) -> Iterator[R
             yield Remark(where=f"{path}:{line}", text=text)
     yield from _declared(family)
     for level in range(family.levels):
+        if (reason := lacking(family, level)) is not None:
+            yield Remark(where=f"level {level}", text=f"skipped: {reason}", skipped=True)
+            continue
         tasks = [family.generate("train", level, seed) for seed in range(TASKS)]
         yield from (Remark(where=f"level {level}", text=text) for text in _played(family, tasks, runtime))
 
 
 def sources(family: Family) -> list[Path]:
-    """The files that a family is written in: its module, or the folder of its package."""
+    """The files that a family is written in: its module, or the folder of its package, but for what runs in the sandbox."""
     path = Path(inspect.getfile(type(family)))
     alone = path.parent == Path(__file__).parent or not (path.parent / "__init__.py").exists()
-    return [path] if alone else sorted(path.parent.rglob("*.py"))
+    return [path] if alone else sorted(file for file in path.parent.rglob("*.py") if INSIDE not in file.parts)
 
 
 def _read(path: Path, *, isolated: bool) -> Iterator[tuple[int, str]]:
@@ -121,5 +129,5 @@ def _played(family: Family, tasks: Sequence[Task], runtime: SandboxRuntime | Non
 
 def _record(family: Family, task: Task, policy: ScriptedPolicy, runtime: SandboxRuntime | None) -> list[Move]:
     recorder = Recorder(policy)
-    play(family, task, recorder, task.seed, runtime)
+    final_state(family, task, recorder, task.seed, runtime)
     return recorder.moves

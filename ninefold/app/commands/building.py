@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 from rich.table import Table as RichTable
 
-from ninefold.app.console import AsJson, Commands, err, out, print_json
+from ninefold.app.console import LEFT_OUT, AsJson, Commands, err, out, print_json
 from ninefold.core.errors import UserError
 from ninefold.core.types import SPLITS, Split
 
 if TYPE_CHECKING:
     from ninefold.agent.env.hack import Attempt, Report
+    from ninefold.core.protocols import Family
 
 task = typer.Typer(cls=Commands, no_args_is_help=True, help="Write, check and play families of tasks.")
 hack = typer.Typer(cls=Commands, no_args_is_help=True, help="Attack families of tasks.")
@@ -63,26 +65,26 @@ def check(
 ) -> None:
     """Check what every family promises: gold passes, nothing and hacks fail, runs repeat, worlds can be saved and stay apart.
 
-    Exit status 1 where a promise is broken.
+    Exit status 1 where a promise is broken, 3 where a level was skipped because this machine lacks something.
     """
     from ninefold.agent.env import check as promises
     from ninefold.agent.env import family as find
     from ninefold.agent.env.play import runtime_for
 
     found = find(family)
-    if level is not None and level >= found.levels:
-        raise UserError(f"levels of {found.name} are 0 to {found.levels - 1}, got {level}")
-    levels = range(found.levels) if level is None else [level]
+    levels = _levels(found, level)
     with runtime_for(found) as runtime, err().status(f"checking {found.name}"):
         findings = list(promises.check(found, levels=levels, seeds=seeds, runtime=runtime))
     broken = [finding for finding in findings if finding.faults]
+    left_out = {finding.level: finding.skipped for finding in findings if finding.skipped is not None}
+    status = "broken" if broken else "skipped" if left_out else "kept"
     if as_json:
-        print_json({"family": found.name, "seeds": seeds, "kept": not broken, "findings": [asdict(f) for f in findings]})
+        record = {"family": found.name, "seeds": seeds, "status": status, "kept": status == "kept", "skipped": left_out}
+        print_json({**record, "findings": [{**asdict(finding), "status": finding.status} for finding in findings]})
     else:
         grid = RichTable(found.name, *(f"level {n}" for n in levels), box=None)
         for name in promises.PROMISES:
-            kept = [not finding.faults for finding in findings if finding.promise == name]
-            grid.add_row(name, *("[green]✓[/green]" if good else "[red]✗[/red]" for good in kept))
+            grid.add_row(name, *(_MARKS[finding.status] for finding in findings if finding.promise == name))
         out().print(grid)
         for finding in broken:
             out().print(f"level {finding.level}, {finding.promise}:", style="red")
@@ -90,13 +92,16 @@ def check(
                 out().print(f"  {fault}", soft_wrap=True, markup=False)
             if len(finding.faults) > 5:
                 out().print(f"  and {len(finding.faults) - 5} more")
-    if broken:
-        raise typer.Exit(1)
+        _tell_skipped(left_out)
+    _leave(broken=bool(broken), skipped=bool(left_out))
 
 
 @task.command()
 def lint(family: FamilyName, as_json: AsJson = False) -> None:
-    """Say what makes a family worse than it need be, from its source and some tasks; exit status 1 where there is any."""
+    """Say what makes a family worse than it need be, from its source and some tasks.
+
+    Exit status 1 where there is any, 3 where a level was skipped because this machine lacks something.
+    """
     from ninefold.agent.env import family as find
     from ninefold.agent.env.lint import lint as remarks
     from ninefold.agent.env.play import runtime_for
@@ -111,8 +116,8 @@ def lint(family: FamilyName, as_json: AsJson = False) -> None:
             out().print(f"{remark.where}: {remark.text}", soft_wrap=True, markup=False)
         if not made:
             out().print(f"nothing to remark on {found.name}")
-    if made:
-        raise typer.Exit(1)
+    left_out = [remark.skipped for remark in made]
+    _leave(broken=not all(left_out), skipped=any(left_out))
 
 
 @task.command()
@@ -122,8 +127,12 @@ def play(
     seed: Annotated[int, typer.Option("--seed", help="Which task.")] = 0,
     split: Annotated[str, typer.Option("--split", help="train, dev, heldout or corpus.")] = "train",
 ) -> None:
-    """Play a task by hand: see what a policy sees, call tools or answer, get the verdict. Exit status 0 whatever it is."""
+    """Play a task by hand: see what a policy sees, call tools or answer, get the verdict.
+
+    Exit status 0 whatever it is, 3 where this machine lacks something that the level needs.
+    """
     from ninefold.agent.env import family as find
+    from ninefold.agent.env.lacking import lacking
     from ninefold.agent.env.play import play as play_it
     from ninefold.agent.env.play import runtime_for
     from ninefold.app.hand import Hand
@@ -133,6 +142,9 @@ def play(
         raise UserError(f"levels of {found.name} are 0 to {found.levels - 1}, got {level}")
     if split not in SPLITS:
         raise UserError(f"splits are {', '.join(SPLITS)}, got {split!r}")
+    if (reason := lacking(found, level)) is not None:
+        _tell_skipped({level: reason})
+        _leave(broken=False, skipped=True)
     with runtime_for(found) as runtime:
         drawn = found.generate(cast(Split, split), level, seed)
         result, _ = play_it(found, drawn, Hand(found, drawn, out(), input), seed, runtime)
@@ -145,36 +157,61 @@ def run_hacks(
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Tasks of each level that the hacks are played on.")] = 2,
     mutants: Annotated[int, typer.Option("--mutants", min=0, help="Wrong solutions made of gold, over all levels.")] = 200,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which tasks and mutants.")] = 0,
+    level: Annotated[int | None, typer.Option("--level", min=0, help="Only this level.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Play the catalogue of public reward hacks, the family's own, and mutants of gold; print the attack-success rate.
 
     A mutant that passes and comes to what gold comes to on fifty further seeds is equivalent, and listed. Exit status 1 where
-    the rate is above 0.
+    the rate is above 0, 3 where a level was skipped because this machine lacks something.
     """
     from ninefold.agent.env import family as find
     from ninefold.agent.env.hack import attack
     from ninefold.agent.env.play import runtime_for
 
     found = find(family)
+    levels = _levels(found, level)
     with runtime_for(found) as runtime, err().status(f"attacking {found.name}") as status:
-        report = attack(found, seeds=seeds, mutants=mutants, seed=seed, runtime=runtime, progress=status.update)
+        report = attack(found, levels=levels, seeds=seeds, mutants=mutants, seed=seed, runtime=runtime, progress=status.update)
     if as_json:
         print_json(_record(report))
     else:
         _print(report)
-    if report.successes:
-        raise typer.Exit(1)
+    _leave(broken=bool(report.successes), skipped=bool(report.skipped))
+
+
+def _levels(family: Family, level: int | None) -> Sequence[int]:
+    """The level asked for, or all. Raises UserError where there is none such."""
+    if level is not None and level >= family.levels:
+        raise UserError(f"levels of {family.name} are 0 to {family.levels - 1}, got {level}")
+    return range(family.levels) if level is None else [level]
+
+
+_MARKS = {"kept": "[green]✓[/green]", "broken": "[red]✗[/red]", "skipped": "[yellow]–[/yellow]"}
+
+
+def _tell_skipped(levels: Mapping[int, str]) -> None:
+    for reason in dict.fromkeys(levels.values()):
+        where = ", ".join(str(level) for level, why in levels.items() if why == reason)
+        out().print(f"skipped, level {where}: {reason}", style="yellow", soft_wrap=True, markup=False)
+
+
+def _leave(*, broken: bool, skipped: bool) -> None:
+    """End with status 1 where something is to mend, or else with 3 where something was skipped."""
+    if broken or skipped:
+        raise typer.Exit(1 if broken else LEFT_OUT)
 
 
 def _record(report: Report) -> dict[str, object]:
     return {
         "family": report.family,
+        "status": report.status,
+        "skipped": report.skipped,
         "attacks": {"played": report.attacks, "kinds": report.kinds},
         "mutants": {"made": report.mutants, "failed": report.failed, "equivalent": [asdict(a) for a in report.equivalent]},
         "invalid": report.invalid,
         "successes": [asdict(attempt) for attempt in report.successes],
-        "attack_success_rate": report.rate,
+        "attack_success_rate": report.rate if report.attacks + report.mutants else None,
     }
 
 
@@ -189,7 +226,9 @@ def _print(report: Report) -> None:
         _tell(attempt, "equivalent", "dim")
     for attempt in report.successes:
         _tell(attempt, "SUCCESS", "red")
-    console.print(f"attack-success rate {report.rate:.2%}", style="red" if report.successes else "green")
+    if report.attacks + report.mutants:
+        console.print(f"attack-success rate {report.rate:.2%}", style="red" if report.successes else "green")
+    _tell_skipped(report.skipped)
 
 
 def _tell(attempt: Attempt, kind: str, style: str) -> None:

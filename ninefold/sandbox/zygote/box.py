@@ -6,6 +6,7 @@ import os
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ninefold.sandbox import linux
 from ninefold.sandbox.zygote.root import USER, WORK
@@ -28,18 +29,29 @@ class Namespaces:
         for fd, (_, kind) in zip(self.fds, _OWN):
             linux.setns(fd, kind)
 
+    def join_network(self) -> None:
+        """Enter the network namespace alone."""
+        for fd, (_, kind) in zip(self.fds, _OWN):
+            if kind == linux.NEW_NETWORK:
+                linux.setns(fd, kind)
+
     def close(self) -> None:
         for fd in self.fds:
             os.close(fd)
 
 
-def create(home: Namespaces, *, megabytes: int, files: int) -> tuple[Namespaces, int]:
-    """New namespaces with an empty working directory in memory, and a descriptor of that directory.
+def create(home: Namespaces, *, megabytes: int, files: int, beside: Namespaces | None = None) -> tuple[Namespaces, int]:
+    """New namespaces with an empty working directory in memory, and a descriptor of that directory. The network namespace has
+    a loopback and nothing else; it is that of `beside` where given.
 
     The caller, who lives in `home`, is back there whatever happens.
     """
     linux.unshare(sum(kind for _, kind in _OWN))
     try:
+        if beside is None:
+            linux.raise_loopback()
+        else:
+            beside.join_network()
         flags = linux.MS_NOSUID | linux.MS_NODEV
         for path in (WORK, "/tmp"):
             linux.mount("tmpfs", path, "tmpfs", flags, f"mode=755,size={megabytes}m,nr_inodes={files}")
@@ -48,7 +60,7 @@ def create(home: Namespaces, *, megabytes: int, files: int) -> tuple[Namespaces,
         home.enter()
 
 
-def confine(box: Namespaces, limits: Mapping[str, float]) -> None:
+def confine(box: Namespaces, limits: Mapping[str, Any]) -> None:
     """Put this process, the first of a new process namespace, into the sandbox: no way back, no rights, bounded.
 
     `limits` are the fields of `ExecLimits`.
@@ -66,7 +78,7 @@ def confine(box: Namespaces, limits: Mapping[str, float]) -> None:
     _write("/proc/self/gid_map", b"%d 0 1" % USER)
     _write("/proc/sys/user/max_user_namespaces", b"0")
     mib = 1 << 20
-    _limit(resource.RLIMIT_AS, int(limits["memory_mb"]) * mib)
+    _limit(resource.RLIMIT_AS, int(limits["address_mb"] or limits["memory_mb"]) * mib)
     _limit(resource.RLIMIT_FSIZE, int(limits["files_mb"]) * mib)
     _limit(resource.RLIMIT_NPROC, int(limits["processes"]))
     # The wall clock of the caller comes first; this one holds even if the caller is stopped.

@@ -90,7 +90,8 @@ class Service:
         return True
 
     def _create(self, message: Mapping[str, Any], reply: socket.socket) -> None:
-        box, folder = create(self._home, megabytes=message["megabytes"], files=message["files"])
+        beside = None if message["beside"] is None else self._boxes[message["beside"]]
+        box, folder = create(self._home, megabytes=message["megabytes"], files=message["files"], beside=beside)
         self._boxes[message["box"]] = box
         _tell(reply, {"created": message["box"]}, folder)
         os.close(folder)

@@ -16,7 +16,7 @@ from ninefold.agent.env.arithmetic import Arithmetic
 from ninefold.agent.env.example import FAMILY as EXAMPLE
 from ninefold.agent.env.example.family import Example
 from ninefold.agent.env.expression.content import RULES
-from ninefold.agent.env.hack import attack
+from ninefold.agent.env.hack import Report, attack
 from ninefold.agent.env.hack.catalogue import programs
 from ninefold.agent.env.hack.code import functions, is_program, mutations
 from ninefold.agent.env.hack.mutants import mutants
@@ -26,6 +26,8 @@ from ninefold.core.errors import UserError
 from ninefold.core.protocols import Move, SandboxRuntime
 from ninefold.core.types import Result, Task
 
+from .test_families import LONG
+
 SOURCES = [source for program in (*FUNCTIONS, *MODULES) for source in program.files.values()]
 SOURCES = [source.replace("<a>", "3").replace("<b>", "4") for source in SOURCES]
 
@@ -34,12 +36,22 @@ SOURCES = [source.replace("<a>", "3").replace("<b>", "4") for source in SOURCES]
 def test_no_attack_succeeds(name: str, request: pytest.FixtureRequest) -> None:
     member = family(name)
     runtime = request.getfixturevalue("isolated") if member.isolated else None
-    report = attack(member, seeds=1, mutants=12, runtime=runtime)
+    levels = [level for level in range(member.levels) if level not in LONG.get(name, ())]
+    report = attack(member, levels=levels, seeds=1, mutants=12, runtime=runtime)
+    if len(report.skipped) == len(levels):
+        skip_for(report)
     assert report.successes == ()
     assert report.rate == 0.0
     assert report.failed > report.invalid, "a suite that judges nothing finds nothing"
-    assert report.attacks >= member.levels * 20
+    assert report.attacks >= (len(levels) - len(report.skipped)) * 20
     assert report.mutants == report.failed + len(report.equivalent) >= 12
+    skip_for(report)
+
+
+def skip_for(report: Report) -> None:
+    """A family that was not attacked at every level is skipped, not passed."""
+    for level, reason in report.skipped.items():
+        pytest.skip(f"{report.family}, level {level}: {reason}")
 
 
 @pytest.mark.full
@@ -49,7 +61,9 @@ def test_no_attack_succeeds_in_many_tasks(name: str, request: pytest.FixtureRequ
     runtime = request.getfixturevalue("isolated") if member.isolated else None
     report = attack(member, seeds=5, mutants=250, seed=1, runtime=runtime)
     assert report.successes == ()
-    assert report.mutants >= 250
+    if len(report.skipped) < member.levels:
+        assert report.mutants >= 250
+    skip_for(report)
 
 
 class Trusting(Example):

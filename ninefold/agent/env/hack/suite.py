@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ninefold.agent.env.hack.catalogue import catalogue
 from ninefold.agent.env.hack.mutants import Moves, mutants
+from ninefold.agent.env.lacking import skipped
 from ninefold.agent.env.play import final_state, play
 from ninefold.agent.env.script import Recorder, plays
 from ninefold.core.errors import UserError
@@ -63,6 +64,15 @@ class Report:
     """Mutants that passed and come to what gold comes to on further seeds."""
     successes: tuple[Attempt, ...]
     """Attacks that were rewarded, and mutants that passed without being equivalent."""
+    skipped: Mapping[int, str] = field(default_factory=dict[int, str])
+    """Level → what this machine lacks for it: nobody attacked it."""
+
+    @property
+    def status(self) -> Literal["held", "broken", "skipped"]:
+        """Whether everything was withstood; a family that was not attacked at every level did not hold."""
+        if self.successes:
+            return "broken"
+        return "skipped" if self.skipped else "held"
 
     @property
     def rate(self) -> float:
@@ -83,19 +93,23 @@ class _Tally:
 def attack(
     family: Family,
     *,
+    levels: Sequence[int] | None = None,
     seeds: int = 2,
     mutants: int = 200,
     seed: int = 0,
     runtime: SandboxRuntime | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Play all hacks on `seeds` tasks of each level and about `mutants` mutants over all levels.
+    """Play all hacks on `seeds` tasks of each of `levels`, or of all, and about `mutants` mutants over them.
 
-    `seed` chooses tasks and mutants. Raises UserError where gold itself does not pass: then nothing would be learned.
+    `seed` chooses tasks and mutants. A level that lacks something on this machine is skipped. Raises UserError where gold
+    itself does not pass: then nothing would be learned.
     """
     tally = _Tally()
-    wanted = -(-mutants // family.levels)
-    for level in range(family.levels):
+    left_out = skipped(family, levels)
+    attacked = [level for level in (range(family.levels) if levels is None else levels) if level not in left_out]
+    wanted = -(-mutants // max(1, len(attacked)))
+    for level in attacked:
         before = tally.mutants
         for number in range(max(seeds, wanted)):
             made = tally.mutants - before
@@ -116,6 +130,7 @@ def attack(
         invalid=tally.invalid,
         equivalent=tuple(tally.equivalent),
         successes=tuple(tally.successes),
+        skipped=left_out,
     )
 
 

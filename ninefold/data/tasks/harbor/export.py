@@ -16,6 +16,7 @@ from typing import Any
 
 import ninefold
 from ninefold.agent.env import family
+from ninefold.agent.env.lacking import lacking
 from ninefold.core.errors import UserError
 from ninefold.core.protocols import Family, Observation, SandboxRuntime, Tool
 from ninefold.core.records import task_record
@@ -45,8 +46,11 @@ def export_task(task: Task, folder: Path, *, runtime: SandboxRuntime | None = No
 
 
 def directory(task: Task, *, runtime: SandboxRuntime | None = None) -> dict[str, str | bytes]:
-    """Path → content of the task's directory. Raises UserError where the task's gold solution does not pass."""
+    """Path → content of the task's directory. Raises UserError where the task's gold solution does not pass, or cannot be
+    played on this machine."""
     kind = family(task.family)
+    if (reason := lacking(kind, task.level)) is not None:
+        raise UserError(f"{task.id} cannot be played here: {reason}")
     tools = () if task.files else tuple(tool for tool in kind.tools if tool.name in task.tools)
     calls, answer, made = _gold(kind, task, runtime)
     if task.files:
