@@ -175,7 +175,7 @@ class Kit:
 
 
 def family_of(name: str, levels: Sequence[int], key: str) -> Family:
-    """The family of that name. Raises UserError, naming the configuration's key, where it has no such levels, or lacks something
+    """The family of that name. Raises UserError, naming the configuration's key, where it has no such levels or lacks something
     on this machine."""
     family = env.family(name)
     if not levels or not all(0 <= level < family.levels for level in levels):
