@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ninefold.core.picture import Picture
 from ninefold.core.types import (
@@ -374,6 +374,21 @@ class Family(Protocol):
     def phrases(self) -> Sequence[str]:
         """Fixed phrases of its prompts and observations, for a small tokenizer to know as one token."""
         ...
+
+
+@runtime_checkable
+class Bringing(Protocol):
+    """A family of imported tasks, each of which brings tools of its own."""
+
+    def brings(self, task: Task) -> tuple[Tool, ...]:
+        """The task's tools, in canonical form."""
+        ...
+
+
+def offered(family: Family, task: Task) -> tuple[Tool, ...]:
+    """The tools that a task offers: those of its family that it names, or those that it brings."""
+    tools = family.brings(task) if isinstance(family, Bringing) else family.tools
+    return tuple(tool for tool in tools if tool.name in task.tools)
 
 
 class Verify(Protocol):

@@ -17,7 +17,7 @@ from typing import Any
 import ninefold
 from ninefold.agent.env import family
 from ninefold.core.errors import UserError
-from ninefold.core.protocols import Family, Observation, SandboxRuntime, Tool
+from ninefold.core.protocols import Family, Observation, SandboxRuntime, Tool, offered
 from ninefold.core.records import task_record
 from ninefold.core.store import write_folder
 from ninefold.core.types import Call, Task
@@ -47,7 +47,7 @@ def export_task(task: Task, folder: Path, *, runtime: SandboxRuntime | None = No
 def directory(task: Task, *, runtime: SandboxRuntime | None = None) -> dict[str, str | bytes]:
     """Path → content of the task's directory. Raises UserError where the task's gold solution does not pass."""
     kind = family(task.family)
-    tools = () if task.files else tuple(tool for tool in kind.tools if tool.name in task.tools)
+    tools = () if task.files else offered(kind, task)
     calls, answer, made = _gold(kind, task, runtime)
     if task.files:
         calls = []
