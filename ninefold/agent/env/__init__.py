@@ -22,7 +22,12 @@ _FAMILIES: dict[str, str] = {
     "repair": "ninefold.agent.env.repair:Repair",
 }
 
-_IMPORTED: dict[str, str] = {"harbor": "ninefold.agent.env.harbor:Harbor"}
+_IMPORTED: dict[str, str] = {
+    "harbor": "ninefold.agent.env.harbor:Harbor",
+    "mcp": "ninefold.agent.env.mcp:Mcp",
+    "tau2": "ninefold.agent.env.tau2:Tau2",
+    "verifiers": "ninefold.agent.env.verifiers:Verifiers",
+}
 """Families of tasks that come from elsewhere: they generate none, and no list of families names them."""
 
 _found: dict[str, Family] = {}
