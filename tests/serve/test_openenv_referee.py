@@ -66,4 +66,4 @@ def test_its_clients_play_to_our_scores(url: str) -> None:
     assert (told["reward"], told["done"], told["task"]) == (result.score, True, task.id)
     assert told["nothing"] == 0.0
     assert set(told["tools"]) == {*task.tools, "submit_answer"}
-    assert "error" not in told["looked"]
+    assert "no such name" in told["looked"]
