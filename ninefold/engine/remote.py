@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from ninefold.chat.messages import call_id
 from ninefold.chat.spelled import spell, unspell
 from ninefold.core.errors import EngineError, NinefoldError, boundary
 from ninefold.core.protocols import Completion, Request, WeightHandle
@@ -16,6 +17,8 @@ from ninefold.core.types import FinishReason, IntArray
 
 PATIENCE = 600.0
 """Seconds of one answer."""
+_LOOK_S = 0.1
+"""Between looks at whether a request is still wanted."""
 _KEPT = ("role", "content", "reasoning_content", "tool_calls")
 
 
@@ -46,10 +49,15 @@ class RemoteEngine:
         self._flying |= {self._threads.submit(self._answer, request): request for request in requests}
 
     def poll(self) -> list[Completion]:
-        if not self._flying:
-            return []
-        done, _ = wait(self._flying, return_when=FIRST_COMPLETED)
-        return [_completion(self._flying.pop(future), *future.result()) for future in done]
+        while self._flying:
+            done, _ = wait(self._flying, _LOOK_S, return_when=FIRST_COMPLETED)
+            finished = [_completion(self._flying.pop(future), *future.result()) for future in done]
+            unwanted = [future for future, request in self._flying.items() if request.id in self._cancelled]
+            finished += [_completion(self._flying.pop(future), _NOTHING, "cancelled") for future in unwanted]
+            if finished:
+                self._cancelled.clear()
+                return finished
+        return []
 
     def pause(self) -> list[Completion]:
         whole = {future for future in self._flying if future.done()}
@@ -62,7 +70,7 @@ class RemoteEngine:
         ]
 
     def cancel(self, requests: Iterable[str]) -> None:
-        self._cancelled.update(requests)
+        self._cancelled |= {*requests}
 
     def release(self, session: str) -> None:
         pass
@@ -80,9 +88,6 @@ class RemoteEngine:
         with boundary(EngineError, "the model's server", catch=problems.append):
             options, *messages = unspell(request.ids)
             choice = self._ask(options, messages, request)
-            if request.id in self._cancelled:
-                self._cancelled.discard(request.id)
-                return _NOTHING, "cancelled"
             ids = spell({name: choice["message"][name] for name in _KEPT if choice["message"].get(name) is not None})
             cut = len(ids) > request.max_new or choice.get("finish_reason") == "length"
             return ids[: request.max_new], "length" if cut else "stop"
@@ -90,7 +95,7 @@ class RemoteEngine:
 
     def _ask(self, options: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], request: Request) -> Mapping[str, Any]:
         """The one choice of the answer. Raises httpx.HTTPError."""
-        body: dict[str, Any] = {"model": self._model, "messages": messages, "temperature": request.temperature}
+        body: dict[str, Any] = {"model": self._model, "messages": _paired(messages), "temperature": request.temperature}
         body |= {"tools": options["tools"]} if options["tools"] else {}
         body |= {"reasoning_effort": options["effort"]} if self._stated else {}
         answer = self._client.post("/chat/completions", json=body)
@@ -103,3 +108,16 @@ _NOTHING: IntArray = np.zeros(0, np.int32)
 
 def _completion(request: Request, ids: IntArray, finish: FinishReason) -> Completion:
     return Completion(request=request.id, ids=ids, logprobs=np.zeros(len(ids), np.float32), policy_version=0, finish=finish)
+
+
+def _paired(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Results under the ids that the server gave the calls that they answer, in place of the calls' numbers."""
+    paired: list[Mapping[str, Any]] = []
+    ids: dict[str, str] = {}
+    for message in messages:
+        if message["role"] == "assistant":
+            ids = {call_id(number): call["id"] for number, call in enumerate(message.get("tool_calls") or (), 1)}
+        elif message["role"] == "tool":
+            message = {**message, "tool_call_id": ids.get(message["tool_call_id"], message["tool_call_id"])}
+        paired.append(message)
+    return paired

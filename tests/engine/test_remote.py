@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from ninefold.agent.env import family
 from ninefold.agent.env.play import play
 from ninefold.agent.env.script import Recorder
 from ninefold.agent.harness.presets import preset
-from ninefold.chat.spelled import Spelled
-from ninefold.core.protocols import offered
+from ninefold.chat.spelled import Spelled, spell
+from ninefold.core.protocols import Request, offered
 from ninefold.core.types import Slot, Task
 from ninefold.engine.remote import RemoteEngine
 from ninefold.rollout.play import play as roll
@@ -36,6 +38,19 @@ def test_gold_of_a_server_passes(harness: str) -> None:
         engine.close()
     assert [trajectory.result.status for trajectory in played] == ["pass"] * len(tasks)
     assert all(len(t.turns) == len(scripts[t.task.instruction]) for t in played)
+
+
+def test_a_request_that_nobody_wants_comes_back() -> None:
+    """Though its server never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        engine = RemoteEngine(f"http://127.0.0.1:{silent.getsockname()[1]}", "silent")
+        ids = spell({"tools": [], "effort": "low"})
+        engine.submit([Request(id=name, session=name, ids=ids, max_new=9, seed=0) for name in ("a", "b")])
+        engine.cancel(["b", "nobody's"])
+        assert [(c.request, c.finish) for c in engine.poll()] == [("b", "cancelled")]
+        assert [(c.request, c.finish) for c in engine.pause()] == [("a", "paused")]
+        assert (engine.in_flight, engine.poll()) == (0, [])
+        engine.close()
 
 
 def test_a_server_that_fails_makes_it_invalid() -> None:

@@ -14,7 +14,7 @@ import httpx
 from ninefold.agent.env.declared import tool_of, tools_of
 from ninefold.agent.env.quiz import response_of, say
 from ninefold.agent.env.script import plays
-from ninefold.core.errors import SandboxError, UserError, boundary
+from ninefold.core.errors import NinefoldError, SandboxError, UserError, boundary
 from ninefold.core.protocols import Move, Observation, SandboxRuntime, ScriptedPolicy, Style, Tool
 from ninefold.core.types import Call, Domain, Result, Split, Task
 
@@ -93,9 +93,7 @@ class McpServer:
         self._line: Line = HttpLine(place, session) if isinstance(place, str) else PipeLine(place)
         self._asked = 0
         if not session:
-            about = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "ninefold", "version": "0"}}
-            self._ask("initialize", about)
-            self._send({"method": "notifications/initialized"})
+            self._greet()
 
     @property
     def session(self) -> str:
@@ -126,6 +124,15 @@ class McpServer:
 
     def close(self) -> None:
         self._line.close()
+
+    def _greet(self) -> None:
+        about = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "ninefold", "version": "0"}}
+        try:
+            self._ask("initialize", about)
+            self._send({"method": "notifications/initialized"})
+        except NinefoldError:
+            self.close()
+            raise
 
     def _ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The result. Raises UserError with the server's word where it refuses, SandboxError where it does not answer."""

@@ -46,6 +46,8 @@ def _answer(body: Mapping[str, Any], scripts: Mapping[str, Sequence[Message]]) -
     said = json.dumps(body["messages"], ensure_ascii=False)
     script = next(script for key, script in scripts.items() if json.dumps(key, ensure_ascii=False)[1:-1] in said)
     turn = sum(message["role"] == "assistant" for message in body["messages"])
+    given = {call["id"] for message in body["messages"] for call in message.get("tool_calls") or ()}
+    assert {message["tool_call_id"] for message in body["messages"] if message["role"] == "tool"} <= given
     message = dict(script[turn]) if turn < len(script) else {"role": "assistant", "content": ""}
     calls = message.get("tool_calls")
     if calls:

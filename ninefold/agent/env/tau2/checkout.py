@@ -43,12 +43,3 @@ def guest() -> Guest:
             checkout, python = place()
             _guest = Guest(python, str(HOST), str(checkout), at=checkout)
         return _guest
-
-
-def leave() -> None:
-    """End the program, if there is one."""
-    global _guest
-    with _lock:
-        if _guest is not None:
-            _guest.close()
-            _guest = None

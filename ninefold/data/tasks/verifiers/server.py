@@ -5,6 +5,7 @@ For interpreters with verifiers and with ninefold on their path, as every module
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import inspect
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ import verifiers.v1 as vf  # pyright: ignore[reportMissingImports]
 
 from ninefold.agent.env import family
 from ninefold.agent.env.play import runtime_for
-from ninefold.core.protocols import Tool, World, offered
+from ninefold.core.protocols import Observation, Tool, World, offered
 from ninefold.core.records import task_of
 from ninefold.core.types import Call
 
@@ -56,7 +57,9 @@ class WorldToolset(vf.Toolset[vf.ToolsetConfig, WorldState]):
 
         async def call(**arguments: Any) -> str:
             given = {name: value for name, value in arguments.items() if value is not None}
-            return self._thread.submit(self._call, Call(tool=tool.name, arguments=given)).result()
+            seen, saved = await asyncio.wrap_future(self._thread.submit(self._call, Call(tool=tool.name, arguments=given)))
+            self.state.saved, self.state.done = saved, seen.done
+            return seen.text
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         needed = [inspect.Parameter(name, keyword, annotation=_PYTHON[kind]) for name, kind in tool.parameters.items()]
@@ -67,11 +70,10 @@ class WorldToolset(vf.Toolset[vf.ToolsetConfig, WorldState]):
         call.__signature__ = inspect.Signature([*needed, *optional], return_annotation=str)  # pyright: ignore[reportFunctionMemberAccess]
         return call
 
-    def _call(self, call: Call) -> str:
+    def _call(self, call: Call) -> tuple[Observation, str]:
+        """What came of the call, and the world after it."""
         seen = self._world.call(call)
-        self.state.saved = base64.b64encode(self._world.save()).decode()
-        self.state.done = seen.done
-        return seen.text
+        return seen, base64.b64encode(self._world.save()).decode()
 
 
 if __name__ == "__main__":
