@@ -42,7 +42,7 @@ def _places(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scripts_of(name: str, harness: str) -> tuple[list[Task], dict[str, list[Message]], dict[str, float]]:
-    """(at most two tasks, with different instructions; what gold says on the first and nobody on the second; our scores by id)."""
+    """(at most two tasks of different instructions, what is said on them: gold on the first; our scores by id)."""
     kind, told = family(name), dict[str, Task]()
     for seed in range(20):
         task = kind.generate("heldout", 0, seed)
