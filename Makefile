@@ -62,10 +62,14 @@ referees: setup
 	@runs/referees/mini-swe/bin/python -m pip install -q jinja2 platformdirs pydantic python-dotenv pyyaml requests rich tenacity
 	@python=$$(for p in python3.14 python3.13 python3.12 $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python; do \
 		$$p -c '' 2>/dev/null && { echo $$p; break; }; done); \
-	if [ -n "$$python" ]; then \
-		{ test -x runs/referees/harbor-env/bin/python || $$python -m venv runs/referees/harbor-env; } && \
-		runs/referees/harbor-env/bin/python -m pip install -q harbor==0.26.0 numpy==2.5.5 pillow==13.0.0; \
-	else echo "no Python of 3.12 or newer here: the tests with harbor are left out"; fi
+	if [ -z "$$python" ]; then \
+		echo "no Python of 3.12 or newer here: the tests with harbor, verifiers, openenv and tau2 are left out"; exit 0; fi; \
+	into() { test -x runs/referees/$$1/bin/python || $$python -m venv runs/referees/$$1 || return; \
+		at=runs/referees/$$1/bin/python; shift; $$at -m pip install -q "$$@"; }; \
+	into harbor-env harbor==0.26.0 numpy==2.5.5 pillow==13.0.0 && \
+	into verifiers-env verifiers==0.4.0 numpy==2.5.5 pillow==13.0.0 && \
+	into openenv-env openenv==0.10.0 && \
+	into tau2-env pydantic loguru docstring-parser deepdiff addict toml python-dotenv pyyaml
 
 system:
 	@command -v cc >/dev/null && $(PYTHON) -c 'import ensurepip' 2>/dev/null || \

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from ninefold.core.errors import UserError
-from ninefold.core.protocols import Family, Move, Observation, Tool
+from ninefold.core.protocols import Family, Move, Observation, Tool, offered
 from ninefold.core.types import Call, Task
 from ninefold.media.png import to_png
 from ninefold.media.scene import draw
@@ -25,7 +25,7 @@ class Hand:
 
     def __init__(self, family: Family, task: Task, console: Console, read: Callable[[], str]) -> None:
         """`read` gives the next line; at its EOFError nothing is answered."""
-        self._tools = {tool.name: tool for tool in family.tools if tool.name in task.tools}
+        self._tools = {tool.name: tool for tool in offered(family, task)}
         self._task, self._console, self._read = task, console, read
         self._turns = 0
 

@@ -394,6 +394,21 @@ class Lacking(Protocol):
         ...
 
 
+@runtime_checkable
+class Bringing(Protocol):
+    """A family of imported tasks, each of which brings tools of its own."""
+
+    def brings(self, task: Task) -> tuple[Tool, ...]:
+        """The task's tools, in canonical form."""
+        ...
+
+
+def offered(family: Family, task: Task) -> tuple[Tool, ...]:
+    """The tools that a task offers: those of its family that it names, or those that it brings."""
+    tools = family.brings(task) if isinstance(family, Bringing) else family.tools
+    return tuple(tool for tool in tools if tool.name in task.tools)
+
+
 class Verify(Protocol):
     """Judges a final state in a process that the policy could not touch."""
 

@@ -14,7 +14,7 @@ from ninefold.chat.messages import call_id
 from ninefold.core.errors import UserError
 from ninefold.core.events import redact
 from ninefold.core.picture import Picture
-from ninefold.core.protocols import Tool
+from ninefold.core.protocols import Tool, offered
 from ninefold.core.types import Segment, Trajectory
 
 VERSION = "ATIF-v1.8"
@@ -69,7 +69,7 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
 def _tools(trajectory: Trajectory) -> list[Tool]:
     """What the task offered; [] where its family is not known here any more."""
     with suppress(UserError):
-        return [tool for tool in family(trajectory.task.family).tools if tool.name in trajectory.task.tools]
+        return [*offered(family(trajectory.task.family), trajectory.task)]
     return []
 
 

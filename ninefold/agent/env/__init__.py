@@ -25,7 +25,12 @@ _FAMILIES: dict[str, str] = {
     "web": "ninefold.agent.env.web:Web",
 }
 
-_IMPORTED: dict[str, str] = {"harbor": "ninefold.agent.env.harbor:Harbor"}
+_IMPORTED: dict[str, str] = {
+    "harbor": "ninefold.agent.env.harbor:Harbor",
+    "mcp": "ninefold.agent.env.mcp:Mcp",
+    "tau2": "ninefold.agent.env.tau2:Tau2",
+    "verifiers": "ninefold.agent.env.verifiers:Verifiers",
+}
 """Families of tasks that come from elsewhere: they generate none, and no list of families names them."""
 
 _found: dict[str, Family] = {}

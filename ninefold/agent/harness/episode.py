@@ -49,6 +49,7 @@ from ninefold.core.protocols import (
     SandboxRuntime,
     Tool,
     World,
+    offered,
 )
 from ninefold.core.seeds import seed_of
 from ninefold.core.types import Call, Result, Row, Segment, Slot, StopReason, Trajectory, Turn
@@ -83,7 +84,7 @@ class Episode:
         self.family = family
         self.harness = harness
         self.chat = chat
-        self.tools: tuple[Tool, ...] = tuple(tool for tool in family.tools if tool.name in slot.task.tools)
+        self.tools: tuple[Tool, ...] = offered(family, slot.task)
         self.observations: tuple[Observation, ...] = ()
         """What the last message's calls returned, those that were executed."""
         self._world = world if begun_by is None else begun_by._world

@@ -32,7 +32,8 @@ class ToolInterface:
 
     naming: Convention = "plain"
     schema: SchemaStyle = "bare"
-    """bare: names and types; strict: no further properties; described: with the tool's description."""
+    """bare: names and types; strict: no further properties; described: with the tool's description, and with the parameters
+    that may be left out."""
     output_limit: int = 4_000
     """Characters of a tool result that the policy sees."""
 
@@ -59,7 +60,7 @@ class ToolInterface:
         for tool in tools:
             name, parameters = wire_name(tool, self.naming)
             if name == call.tool:
-                return _canonical(call, tool, parameters)
+                return _canonical(call, tool, parameters, tool.optional if self.schema == "described" else {})
         return Call(tool=call.tool, arguments=call.arguments, error=NO_SUCH_TOOL)
 
     def observation(self, text: str) -> str:
@@ -81,6 +82,7 @@ class ToolInterface:
             shape["additionalProperties"] = False
         elif self.schema == "described":
             function["description"] = tool.description
+            shape["properties"] |= {name: {"type": kind} for name, kind in tool.optional.items()}
         return {"type": "function", "function": function}
 
 
@@ -92,11 +94,12 @@ def written(move: Move, calls: Sequence[Call]) -> Message:
     return message
 
 
-def _canonical(call: Call, tool: Tool, parameters: Sequence[str]) -> Call:
-    given = call.arguments
-    if len(given) == len(parameters) and all(name in given for name in parameters):
-        arguments = {canonical: given[name] for canonical, name in zip(tool.parameters, parameters)}
-        if all(_fits(value, tool.parameters[name]) for name, value in arguments.items()):
+def _canonical(call: Call, tool: Tool, parameters: Sequence[str], optional: Mapping[str, str]) -> Call:
+    given, kinds = call.arguments, {**optional, **tool.parameters}
+    names = dict(zip(parameters, tool.parameters)) | {name: name for name in optional}
+    if given.keys() <= names.keys() and all(name in given for name in parameters):
+        arguments = {names[name]: value for name, value in given.items()}
+        if all(_fits(value, kinds[name]) for name, value in arguments.items()):
             return Call(tool=tool.name, arguments=arguments)
     return Call(tool=tool.name, arguments=given, error=BAD_ARGUMENTS)
 

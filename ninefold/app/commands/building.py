@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 from rich.table import Table as RichTable
 
-from ninefold.app.console import LEFT_OUT, AsJson, Commands, err, out, print_json
+from ninefold.app.console import LEFT_OUT, AsJson, Commands, check_port, err, out, print_json
 from ninefold.core.errors import UserError
 from ninefold.core.types import SPLITS, Split
 
@@ -149,6 +149,40 @@ def play(
         drawn = found.generate(cast(Split, split), level, seed)
         result, _ = play_it(found, drawn, Hand(found, drawn, out(), input), seed, runtime)
     out().print(f"\n{result.status}, score {result.score:g}" + (f": {result.detail}" if result.detail else ""), markup=False)
+
+
+@task.command()
+def serve(
+    family: FamilyName,
+    form: Annotated[
+        str, typer.Option("--as", help="openenv (HTTP and WebSocket, MCP at /mcp) or mcp (over this program's pipes).")
+    ] = "openenv",
+    level: Annotated[int, typer.Option("--level", min=0, help="Of episodes that ask for none.")] = 0,
+    split: Annotated[str, typer.Option("--split", help="Of episodes that ask for none.")] = "train",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of episodes that ask for none.")] = 0,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 8000,
+) -> None:
+    """Serve a family's worlds on this machine to other programs, as an OpenEnv environment or as an MCP server."""
+    from ninefold.agent.env import family as find
+    from ninefold.serve.worlds import Worlds
+
+    if split not in SPLITS or form not in ("openenv", "mcp"):
+        raise UserError(f"--split is one of {', '.join(SPLITS)}, --as is openenv or mcp")
+    worlds = Worlds(family=find(family), split=cast(Split, split), level=level, seed=seed)
+    if form == "mcp":
+        from ninefold.serve.mcp import over_pipes
+
+        worlds.start()
+        over_pipes(worlds)
+        worlds.close()
+        return
+    import uvicorn
+
+    from ninefold.serve.openenv import openenv_app
+
+    check_port("127.0.0.1", port)
+    err().print(f"{family} at http://127.0.0.1:{port} (Ctrl-C ends it)", style="bold", soft_wrap=True)
+    uvicorn.run(openenv_app(worlds), host="127.0.0.1", port=port, log_level="warning")
 
 
 @hack.command("run")

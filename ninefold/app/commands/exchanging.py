@@ -1,17 +1,25 @@
-"""`harbor`: tasks as the directories that Harbor runs, and its directories as tasks."""
+"""`harbor`, `verifiers`, `tau2`, `mcp`: tasks in the forms of other programs, and theirs as tasks."""
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
 from ninefold.app.console import Commands, err
 from ninefold.core.errors import SandboxUnavailable, UserError
-from ninefold.core.types import Split
+from ninefold.core.types import Split, Task
 
 harbor = typer.Typer(cls=Commands, no_args_is_help=True, help="Write tasks as Harbor directories, and read them.")
+verifiers = typer.Typer(cls=Commands, no_args_is_help=True, help="Write tasks as a package of verifiers, and read tasksets.")
+tau2 = typer.Typer(cls=Commands, no_args_is_help=True, help="Read tasks of tau2-bench.")
+mcp = typer.Typer(cls=Commands, no_args_is_help=True, help="Ask questions that the tools of an MCP server answer.")
+
+To = Annotated[Path, typer.Option("--to", help="JSONL file of tasks that is written.")]
 
 
 @harbor.command()
@@ -66,3 +74,100 @@ def import_(
         raise UserError("none of these directories could be imported")
     write_tasks(to, tasks)
     typer.echo(f"{len(tasks)} of {len(folders)} tasks in {to}")
+
+
+@verifiers.command("export")
+def export_package(
+    name: Annotated[str, typer.Argument(metavar="FAMILY", help="Whose tasks.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Of the package.")],
+    level: Annotated[int, typer.Option("--level", min=0)] = 0,
+    split: Annotated[str, typer.Option("--split", help="train, dev or heldout.")] = "train",
+    count: Annotated[int, typer.Option("--count", min=1, help="Tasks, of seeds from --seed on.")] = 100,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+) -> None:
+    """Write tasks of a family as a package that verifiers loads; its README.md says how to run it."""
+    from ninefold.agent.env import family
+    from ninefold.data.tasks.verifiers.export import export_package as write
+
+    kind = family(name)
+    if split not in get_args(Split):
+        raise UserError(f"--split {split}: there are {', '.join(get_args(Split))}")
+    if level >= kind.levels:
+        raise UserError(f"--level {level}: levels of {name} are 0 to {kind.levels - 1}")
+    tasks = [kind.generate(cast(Split, split), level, number) for number in range(seed, seed + count)]
+    typer.echo(f"{write(tasks, folder)}: {count} tasks in {folder}")
+
+
+@verifiers.command("import")
+def import_taskset(
+    taskset: Annotated[str, typer.Argument(metavar="TASKSET", help="As verifiers knows it.")],
+    to: To,
+    options: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=JSON", help="Of the taskset's config.")] = None,
+    count: Annotated[int, typer.Option("--count", min=1, help="At most so many tasks, the first.")] = 100,
+) -> None:
+    """Read a taskset into a file of tasks, in the interpreter that NINEFOLD_VERIFIERS_PYTHON names."""
+    from ninefold.data.tasks.verifiers.load import import_taskset as read
+
+    _write(to, read(taskset, _options(options or ()), most=count))
+
+
+@tau2.command("import")
+def import_domain(
+    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="mock, retail, …")],
+    to: To,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="Only so many tasks, the first.")] = None,
+) -> None:
+    """Read a domain of tau2-bench into a file of tasks, from the checkout that NINEFOLD_TAU2 names."""
+    from ninefold.data.tasks.tau2 import import_domain as read
+
+    tasks, left_out = read(domain, count)
+    for told in left_out:
+        err().print(f"left out: {told}", soft_wrap=True, markup=False)
+    _write(to, tasks)
+
+
+@mcp.command("import")
+def import_server(
+    server: Annotated[str, typer.Argument(metavar="URL|COMMAND", help="Of the server.")],
+    ask: Annotated[str, typer.Option("--ask", help="The question.")],
+    answer: Annotated[str, typer.Option("--answer", help="What the right answer is.")],
+    to: To,
+) -> None:
+    """Write a task that offers the tools of a server."""
+    from ninefold.data.tasks.mcp import import_server as read
+
+    place = server if server.startswith(("http://", "https://")) else shlex.split(server)
+    _write(to, [read(place, ask, answer)])
+
+
+@mcp.callback()
+def _mcp() -> None:
+    """Keeps `import` a command of its own while it is the only one."""
+
+
+@tau2.callback()
+def _tau2() -> None:
+    """Keeps `import` a command of its own while it is the only one."""
+
+
+def _write(to: Path, tasks: Sequence[Task]) -> None:
+    from ninefold.data.tasks.store import write_tasks
+
+    if not tasks:
+        raise UserError("there is no task to write")
+    write_tasks(to, tasks)
+    typer.echo(f"{len(tasks)} tasks in {to}")
+
+
+def _options(given: Sequence[str]) -> dict[str, Any]:
+    """NAME=JSON; what is no JSON is text."""
+    options: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UserError(f"--set {text}: write NAME=JSON")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options

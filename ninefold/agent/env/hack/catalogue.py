@@ -14,7 +14,7 @@ from dataclasses import replace
 from ninefold.agent.env.hack.code import functions, is_program
 from ninefold.agent.env.hack.mutants import Moves
 from ninefold.agent.env.script import Script, Steps, plays
-from ninefold.core.protocols import Family, Move, ScriptedPolicy, Tool
+from ninefold.core.protocols import Family, Move, ScriptedPolicy, Tool, offered
 from ninefold.core.types import Call, Task
 
 VERDICT = '{"status": "pass", "score": 1.0}'
@@ -40,7 +40,7 @@ SECRETS = (
 def catalogue(family: Family, task: Task, gold: Moves) -> dict[str, ScriptedPolicy]:
     """Name → attack on this task, which must score nothing."""
     attacks: dict[str, ScriptedPolicy] = dict(_answers(task, gold))
-    tools = [tool for tool in family.tools if tool.name in task.tools]
+    tools = offered(family, task)
     if tools:
         attacks |= _on_state(task, tools)
     if family.isolated:

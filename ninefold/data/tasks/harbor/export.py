@@ -18,7 +18,7 @@ import ninefold
 from ninefold.agent.env import family
 from ninefold.agent.env.lacking import lacking
 from ninefold.core.errors import UserError
-from ninefold.core.protocols import Family, Observation, SandboxRuntime, Tool
+from ninefold.core.protocols import Family, Observation, SandboxRuntime, Tool, offered
 from ninefold.core.records import task_record
 from ninefold.core.store import write_folder
 from ninefold.core.types import Call, Task
@@ -51,7 +51,7 @@ def directory(task: Task, *, runtime: SandboxRuntime | None = None) -> dict[str,
     kind = family(task.family)
     if (reason := lacking(kind, task.level)) is not None:
         raise UserError(f"{task.id} cannot be played here: {reason}")
-    tools = () if task.files else tuple(tool for tool in kind.tools if tool.name in task.tools)
+    tools = () if task.files else offered(kind, task)
     calls, answer, made = _gold(kind, task, runtime)
     if task.files:
         calls = []

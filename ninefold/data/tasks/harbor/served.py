@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ninefold.agent.env import family
-from ninefold.core.protocols import Family, SandboxRuntime, World
+from ninefold.core.protocols import Family, SandboxRuntime, World, offered
 from ninefold.core.types import Call, Task
 from ninefold.sandbox.archive import Entry
 from ninefold.sandbox.namespace import NamespaceSandbox
@@ -83,7 +83,7 @@ class ServedWorld:
 
     def _call(self, asked: Mapping[str, Any]) -> str:
         try:
-            tool = next(tool for tool in self._family.tools if tool.name == asked["tool"] and tool.name in self._task.tools)
+            tool = next(tool for tool in offered(self._family, self._task) if tool.name == asked["tool"])
             kinds = tool.parameters
             arguments = {
                 name: value if kinds.get(name, "string") == "string" else json.loads(value)
