@@ -12,12 +12,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ninefold import __version__
+from ninefold.agent.env import families
 from ninefold.app.cli import app
 from ninefold.app.configuration import resolve, stored_recipe
 from ninefold.app.runs import open_run
 from ninefold.core.config import to_toml
 from ninefold.core.errors import UserError
 from ninefold.core.events import read_events
+from ninefold.core.protocols import Lacking
 from ninefold.core.store import Run, read_json, write_atomic
 from ninefold.recipes.whole import RECIPES, recipe
 
@@ -218,7 +220,9 @@ def test_report_command(run: Run) -> None:
 def test_doctor_looks_at_everything() -> None:
     result = CliRunner().invoke(app, ["doctor", "--json"])
     findings = {finding["name"]: finding["state"] for finding in json.loads(result.stdout)}
-    assert findings.keys() == {"Python", "PyTorch", "threads", "C kernels", "sandbox", "memory", "disk"}
+    lacking = {f"family {name}" for name, family in families().items() if isinstance(family, Lacking)}
+    assert "family web" in lacking
+    assert findings.keys() == {"Python", "PyTorch", "threads", "C kernels", "sandbox", "memory", "disk", *lacking}
     assert result.exit_code == int("missing" in findings.values())
 
 

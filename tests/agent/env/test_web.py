@@ -102,6 +102,17 @@ def test_no_right_solution_is_suspicious() -> None:
     assert suspicion({"index.html": "CI, TESTS and os.environ['HOME']"}) is None
 
 
+def test_every_slip_breaks_one_place_and_every_fake_is_another_site() -> None:
+    for name, brief in BRIEFS.items():
+        values = task_of(name).data["values"]
+        right = brief.gold(values)
+        assert "@" not in "".join(right.values()), "a placeholder was not filled"
+        assert brief.faked(values) != right
+        for number in range(len(brief.slips)):
+            changed = [path for path, text in brief.broken(values, number).items() if text != right[path]]
+            assert len(changed) == 1, brief.slips[number]
+
+
 def test_inputs_are_drawn_from_what_is_handed_in() -> None:
     task = task_of("notes")
     brief, values = brief_of(task), task.data["values"]

@@ -58,10 +58,9 @@ def demonstrate(task: Task, style: Style) -> Script:
 def _build(task: Task, effort: Effort, rng: Random, aim: float) -> Steps:
     right, mistaken = right_files(task), _mistaken(task, rng)
     files = right if rng.random() < aim else mistaken
+    think = task.instruction.partition(" : ")[2] if effort == "max" else ""
     for path, text in files.items():
-        yield use(
-            "write", task.instruction.partition(" : ")[2] if effort == "max" and task.level == 0 else "", path=path, text=text
-        )
+        yield use("write", think, path=path, text=text)
     doubtful = next(path for path, text in right.items() if mistaken[path] != text)
     for _ in range(READS[effort]):
         (seen,) = yield use("read", path=doubtful)
