@@ -26,11 +26,13 @@ from ninefold.core.errors import UserError
 from ninefold.core.protocols import Move, SandboxRuntime
 from ninefold.core.types import Result, Task
 
+from .test_families import LONG
+
 SOURCES = [source for program in (*FUNCTIONS, *MODULES) for source in program.files.values()]
 SOURCES = [source.replace("<a>", "3").replace("<b>", "4") for source in SOURCES]
 
 
-@pytest.mark.parametrize("name", families())
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in families()])
 def test_no_attack_succeeds(name: str, request: pytest.FixtureRequest) -> None:
     member = family(name)
     runtime = request.getfixturevalue("isolated") if member.isolated else None

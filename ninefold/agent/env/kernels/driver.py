@@ -1,0 +1,303 @@
+"""Runs in the sandbox as its first process: starts runners, feeds them, reads their clocks, compares what they wrote.
+
+It is sent there as text and knows only the standard library. A candidate lives in a process of its own, with no right to
+make another process or thread, and this one is closed to it: its clock, its seed and its findings are out of reach.
+The clock of a runner is the CPU time of its whole process, read here through the kernel, from one call to the next: whatever
+it does after it said that it was done, or before it was asked, counts.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import math
+import mmap
+import os
+import random
+import resource
+import select
+import signal
+import statistics
+import struct
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+ALIGN = 64
+GUARD = 256
+"""Bytes behind each array that nobody may write."""
+SHIFTS = 16
+"""Places of 64 bytes that an array's address may differ by from call to call."""
+POISON, FENCE = 0x7F, 0xA5
+KINDS = ("fresh", "fresh", "same place", "few changed")
+"""What is new in a round: places and values; values; three values of each array. In every four rounds each comes up."""
+_PAGE = 4096
+_NORMAL_MAD, _NORMAL_MEDIAN = 1.4826, 1.2533
+"""Of a normal distribution: deviation by median absolute deviation; error of a median by error of a mean."""
+_NOT_DUMPABLE = (4, 0, 0, 0, 0)
+_PROCESS_CPU = 2
+
+
+_GLANCE = 0.2
+"""Seconds between two looks at how much a runner that is waited for has computed."""
+
+
+class Lost(Exception):
+    """A runner died, or did not answer in time."""
+
+
+class Starved(Lost):
+    """It would have answered, but the machine gave it no time."""
+
+
+class Runner:
+    """A process that calls one kernel, and the memory shared with it."""
+
+    def __init__(self, command: Sequence[str], size: int, plan: Mapping[str, Any]) -> None:
+        """`command` is a program and its arguments, before those that say where arrays and pipes are."""
+        memory = os.memfd_create("arrays")
+        os.ftruncate(memory, size)
+        self._map = mmap.mmap(memory, size)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        (ask, self._ask), (self._tell, tell) = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            places = [str(place) for place in (memory, size, ask, tell)]
+            _become([*command, *places], (memory, ask, tell), plan["memory_mb"])
+        for fd in (memory, ask, tell):
+            os.close(fd)
+        self._clock = (~self.pid << 3) | _PROCESS_CPU
+        self._deadline = time.monotonic() + plan["seconds"]
+        self._cpu_seconds = plan["cpu_seconds"]
+        self.wait()
+
+    def cpu(self) -> int:
+        """Nanoseconds of CPU time that its process has had."""
+        return time.clock_gettime_ns(self._clock)
+
+    def ask(self, dims: Sequence[int], scalars: Sequence[float], calls: Sequence[Sequence[int]]) -> None:
+        if select.select([self._tell], [], [], 0)[0]:
+            raise Lost("it says that it is done before it was asked")
+        head = struct.pack(
+            f"{4 + len(dims)}q{len(scalars)}d", len(calls), len(calls[0]), len(dims), len(scalars), *dims, *scalars
+        )
+        os.write(self._ask, head + b"".join(struct.pack(f"{len(call)}q", *call) for call in calls))
+
+    def wait(self) -> None:
+        """Until it says that it is ready. Raises Lost."""
+        most = self.cpu() + int(self._cpu_seconds * 1e9)
+        while not select.select([self._tell], [], [], _GLANCE)[0]:
+            if self.cpu() > most:
+                raise Lost(f"it computes for more than {self._cpu_seconds:g} s")
+            if time.monotonic() > self._deadline:
+                raise Starved("the machine is overloaded") if self._state() == "R" else Lost("it does not return")
+        if os.read(self._tell, 1) != b"r":
+            os.kill(self.pid, signal.SIGKILL)
+            _, status = os.waitpid(self.pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+            raise Lost(f"its process ended by signal {-code}" if code < 0 else f"its process ended with status {code}")
+
+    def threads(self) -> int:
+        return int(self._stat()[17])
+
+    def _state(self) -> str:
+        return self._stat()[0]
+
+    def _stat(self) -> list[str]:
+        """Fields of /proc/PID/stat behind the name."""
+        with open(f"/proc/{self.pid}/stat") as stat:  # noqa: PTH123  pathlib takes longer to import than this to run
+            return stat.read().rpartition(")")[2].split()
+
+
+def _become(command: Sequence[str], shared: Sequence[int], memory_mb: int) -> None:
+    """Of the child: nothing open but its own descriptors, no further process or thread, bounded memory."""
+    try:
+        program = _local(command[0]) if command[0].startswith("./") else command[0]
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        for fd in shared:
+            os.set_inheritable(fd, True)
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        resource.setrlimit(resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20))
+        os.execve(program, list(command), os.environ)
+    finally:
+        os._exit(4)
+
+
+def _local(path: str) -> int:
+    """A program of the working directory, whose files cannot be executed."""
+    program = os.memfd_create("program")
+    with open(path, "rb") as file:  # noqa: PTH123
+        os.write(program, file.read())
+    return program
+
+
+class Arrays:
+    """Where the arrays of each call lie in a runner's memory: every slot has room to shift them about."""
+
+    def __init__(self, sizes: Sequence[int], slots: int) -> None:
+        """`sizes` in bytes."""
+        self.sizes = sizes
+        self._starts: list[int] = []
+        place = 0
+        for _ in range(slots):
+            for size in sizes:
+                self._starts.append(place)
+                place += -(-size // ALIGN) * ALIGN + GUARD + SHIFTS * ALIGN
+        self.total = -(-place // _PAGE) * _PAGE
+
+    def offsets(self, slot: int, shift: int) -> list[int]:
+        first = slot * len(self.sizes)
+        return [start + shift * ALIGN for start in self._starts[first : first + len(self.sizes)]]
+
+
+class Bench:
+    """Candidate and expert on the same values, by turns."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self._plan = plan
+        self._rng = random.Random(plan["seed"])
+        self._referee = ctypes.CDLL(os.path.abspath(plan["referee"]))  # noqa: PTH100
+        self._referee.worst.restype = ctypes.c_double
+        self._arrays: list[dict[str, Any]] = plan["arrays"]
+        self._slots = Arrays([a["elements"] * a["width"] for a in self._arrays], plan["calls"])
+        size = self._slots.total
+        self._expert = Runner(plan["expert"], size, plan)
+        # What the expert's process was started from is gone before anything of the candidate's runs.
+        for path in plan["secret"]:
+            os.unlink(path)  # noqa: PTH108
+        self._candidate = Runner(plan["candidate"], size, plan)
+        self._shifts = [0] * plan["calls"]
+        self._before: list[bytes] = []
+        self._order: list[str] = []
+
+    def run(self) -> dict[str, Any]:
+        """Rounds until the ratio is known well enough, or a round shows what ends the matter."""
+        rounds: list[dict[str, Any]] = []
+        started = self._candidate.cpu()
+        while len(rounds) < self._plan["most"] and not self._settled(rounds):
+            rounds.append(self._round(len(rounds)))
+            if rounds[-1]["error"] > 1 or rounds[-1]["input"] or rounds[-1]["fence"] or rounds[-1]["stale"]:
+                break
+        whole = self._candidate.cpu() - started
+        return {"rounds": rounds, "aside": whole - sum(r["candidate"] for r in rounds)}
+
+    def _settled(self, rounds: Sequence[dict[str, Any]]) -> bool:
+        """The score of a slow candidate is small, and so is what an error of its time does to it."""
+        if len(rounds) <= len(KINDS):
+            return False
+        logs = [math.log(r["candidate"] / r["expert"]) for r in rounds if r["kind"] != KINDS[-1]]
+        middle = statistics.median(logs)
+        if len(rounds) < self._plan["least"] * (0.5 if middle > 1 else 1):
+            return False
+        spread = _NORMAL_MAD * statistics.median([abs(x - middle) for x in logs])
+        return _NORMAL_MEDIAN * spread / math.sqrt(len(logs)) < self._plan["precision"] * max(1.0, math.exp(middle))
+
+    def _round(self, number: int) -> dict[str, Any]:
+        if number % len(KINDS) == 0:
+            self._order = [KINDS[0], *self._rng.sample(KINDS[1:], len(KINDS) - 1)]
+        kind = self._order[number % len(KINDS)]
+        calls = self._prepare(kind)
+        times = {}
+        for name, runner in (("expert", self._expert), ("candidate", self._candidate))[:: 1 if number % 2 else -1]:
+            before = runner.cpu()
+            runner.ask(self._plan["dims"], self._plan["scalars"], calls)
+            runner.wait()
+            times[name] = runner.cpu() - before
+        return {"kind": kind, **times, **self._compare(calls), "threads": self._candidate.threads()}
+
+    def _prepare(self, kind: str) -> list[list[int]]:
+        """Values for both, and outputs that hold nothing."""
+        calls: list[list[int]] = []
+        for slot in range(self._plan["calls"]):
+            if kind == "fresh":
+                self._shifts[slot] = self._rng.randrange(SHIFTS)
+            calls.append(self._slots.offsets(slot, self._shifts[slot]))
+            for array, offset in zip(self._arrays, calls[-1]):
+                self._prepare_array(array, offset, kind)
+        return calls
+
+    def _prepare_array(self, array: dict[str, Any], offset: int, kind: str) -> None:
+        ours, theirs = (ctypes.c_void_p(runner.address + offset) for runner in (self._expert, self._candidate))
+        size = array["elements"] * array["width"]
+        if array["output"]:
+            ctypes.memset(ours, POISON, size)
+            ctypes.memset(theirs, POISON, size)
+        else:
+            bounds = (ctypes.c_double(array["low"]), ctypes.c_double(array["high"]))
+            seed = ctypes.c_uint64(self._rng.getrandbits(64))
+            if kind == "few changed":
+                self._referee.change(ours, ctypes.c_long(array["elements"]), seed, *bounds, ctypes.c_long(3))
+            else:
+                self._referee.fill(ours, ctypes.c_long(array["elements"]), seed, *bounds)
+            ctypes.memmove(theirs, ours, size)
+        ctypes.memset(self._candidate.address + offset + size, FENCE, GUARD)
+
+    def _compare(self, calls: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """error: largest, as a multiple of what is allowed; input: one was changed; fence: a byte behind an array was;
+        stale: outputs are those of the round before."""
+        error, changed, fence = 0.0, False, False
+        outputs: list[bytes] = []
+        for call in calls:
+            for array, offset in zip(self._arrays, call):
+                ours, theirs = self._expert.address + offset, self._candidate.address + offset
+                size = array["elements"] * array["width"]
+                if array["output"]:
+                    error = max(error, self._error(array, ours, theirs))
+                    outputs.append(ctypes.string_at(theirs, size))
+                else:
+                    changed |= ctypes.string_at(ours, size) != ctypes.string_at(theirs, size)
+                fence |= ctypes.string_at(theirs + size, GUARD) != bytes([FENCE]) * GUARD
+        stale = error > 1 and any(output in self._before for output in outputs)
+        self._before = outputs
+        return {"error": min(error, 1e30), "input": changed, "fence": fence, "stale": stale}
+
+    def _error(self, array: dict[str, Any], ours: int, theirs: int) -> float:
+        if array["width"] == 1:
+            return 0.0 if ctypes.string_at(ours, array["elements"]) == ctypes.string_at(theirs, array["elements"]) else math.inf
+        pointers = (ctypes.c_void_p(theirs), ctypes.c_void_p(ours))
+        allowed = (ctypes.c_double(array["absolute"]), ctypes.c_double(array["relative"]))
+        return self._referee.worst(*pointers, ctypes.c_long(array["elements"]), *allowed)
+
+
+def outputs(plan: dict[str, Any]) -> dict[str, Any]:
+    """What the candidate writes for given inputs: for each case, for each output, its bytes in base64; and whether it wrote
+    where it may not."""
+    cases = [{**case, "arrays": [base64.b64decode(text) for text in case["arrays"]]} for case in plan["cases"]]
+    slots = Arrays([max(len(case["arrays"][a]) for case in cases) for a in range(len(plan["outputs"]))], 1)
+    runner = Runner(plan["candidate"], slots.total, plan)
+    told: list[list[str]] = []
+    changed, fence = False, False
+    for number, case in enumerate(cases):
+        offsets = slots.offsets(0, number % SHIFTS)
+        for offset, data in zip(offsets, case["arrays"]):
+            ctypes.memmove(runner.address + offset, data + bytes([FENCE]) * GUARD, len(data) + GUARD)
+        runner.ask(case["dims"], case["scalars"], [offsets])
+        runner.wait()
+        told.append([])
+        for offset, data, output in zip(offsets, case["arrays"], plan["outputs"]):
+            seen = ctypes.string_at(runner.address + offset, len(data) + GUARD)
+            fence |= seen[len(data) :] != bytes([FENCE]) * GUARD
+            if output:
+                told[-1].append(base64.b64encode(seen[: len(data)]).decode())
+            else:
+                changed |= seen[: len(data)] != data
+    return {"outputs": told, "input": changed, "fence": fence}
+
+
+def main() -> None:
+    """The plan comes on standard input; the report is the one line on standard output that begins with its nonce."""
+    plan = json.load(sys.stdin)
+    ctypes.CDLL(None).prctl(*_NOT_DUMPABLE)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0), key=lambda _: random.random())})
+    try:
+        report = outputs(plan) if "cases" in plan else Bench(plan).run()
+    except (Lost, BrokenPipeError) as lost:
+        report = {"lost": str(lost) or "its process ended", "starved": isinstance(lost, Starved)}
+    print("\n" + plan["nonce"] + json.dumps(report), flush=True)
+    os._exit(0)
