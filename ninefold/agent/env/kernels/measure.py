@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from ninefold.agent.env.kernels.ops import Argument, Case, Kernel, Op, usual_cas
 from ninefold.core.errors import SandboxError
 from ninefold.core.protocols import ExecLimits, Sandbox, SandboxRuntime
 
-ROUNDS = (10, 50)
+ROUNDS = (12, 50)
 """Fewest and most timed rounds."""
 PRECISION = 0.01
 """Standard error of the logarithm of the ratio at which rounds end."""
@@ -117,16 +116,16 @@ def in_c(runtime: SandboxRuntime, op: Op, source: str) -> Candidate:
     """Raises BuildFailed."""
     files = {
         "runner": build.program(runtime, {"runner.c": build.inside("runner.c")}),
-        "candidate.so": build.library(runtime, {f"{op.name}.c": source, "shim.c": op.shim}),
+        "kernel.so": build.library(runtime, {f"{op.name}.c": source, "shim.c": op.shim}),
     }
-    return Candidate(files=files, command=("./runner", "./candidate.so"))
+    return Candidate(files=files, command=("./runner", "./kernel.so"))
 
 
 def in_python(op: Op, source: str) -> Candidate:
     """A module with a function of the operation's name, which gets NumPy arrays."""
     arrays = [[a.name, list(a.shape), a.width, a.output] for a in op.arrays]
     layout = json.dumps({"op": op.name, "arrays": arrays, "dims": list(op.dims), "scalars": list(op.scalars)})
-    command = (sys.executable, "-I", "-B", "-c", _script("runner.py"), layout)
+    command = ("python3", "-I", "-B", "-c", _script("runner.py"), layout)
     return Candidate(files={"kernel.py": source.encode()}, command=command, memory_mb=_PYTHON_MEMORY_MB)
 
 
@@ -184,7 +183,7 @@ def against(runtime: SandboxRuntime, kernel: Kernel, candidate: Candidate, exper
     files = {
         **candidate.files,
         "runner": build.program(runtime, {"runner.c": build.inside("runner.c")}),
-        "expert.so": expert.files["candidate.so"],
+        "expert.so": expert.files["kernel.so"],
         "referee.so": build.library(runtime, {"referee.c": build.inside("referee.c")}),
     }
     with closing(_sandbox(runtime, files)) as sandbox:

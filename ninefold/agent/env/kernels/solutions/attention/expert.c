@@ -28,7 +28,8 @@ static inline vector load(const float *from) {
 void attention(const float *restrict q, const float *restrict k, const float *restrict v, float *restrict o, long t, long d,
                float scale) {
     long wide = (t + LANES - 1) / LANES * LANES, deep = (d + LANES - 1) / LANES * LANES;
-    float across[d][wide], values[t][deep], p[ROWS][wide];
+    float across[d][wide] __attribute__((aligned(64))), values[t][deep] __attribute__((aligned(64)));
+    float p[ROWS][wide] __attribute__((aligned(64)));
     memset(across, 0, sizeof across);
     memset(values, 0, sizeof values);
     for (long j = 0; j < t; j++) {

@@ -46,7 +46,7 @@ void matmul(const float *a, const float *b, const float *bias, float *y, long m,
     long j = 0;
     for (; j + COLS <= n; j += COLS) column(a, b + j, bias + j, y + j, m, n, k, n, COLS, alpha);
     if (j == n) return;
-    float last[k + 1][COLS];
+    float last[k + 1][COLS] __attribute__((aligned(64)));
     memset(last, 0, sizeof last);
     for (long l = 0; l < k; l++) memcpy(last[l], b + l * n + j, (n - j) * sizeof(float));
     memcpy(last[k], bias + j, (n - j) * sizeof(float));
