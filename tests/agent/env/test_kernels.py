@@ -106,11 +106,22 @@ def test_bounds_count_what_cannot_be_avoided() -> None:
     assert bound.seconds(softmax) == pytest.approx(2 * 4 * 10 * 20 / 1e9)
 
 
-ROUND = Round(kind="fresh", expert=1000, candidate=1000, error=0.0, input=False, fence=False, stale=False, threads=1)
+ROUND = Round(
+    kind="fresh",
+    expert=900,
+    expert_aside=100,
+    candidate=900,
+    candidate_aside=100,
+    error=0.0,
+    input=False,
+    fence=False,
+    stale=False,
+    threads=1,
+)
 
 
-def _evidence(*rounds: Round, aside: int = 0, bound: float = 1e-9) -> Evidence:
-    return Evidence(language="c", source="", timing=Timing(rounds=rounds, calls=1, aside=aside), bound=bound)
+def _evidence(*rounds: Round, bound: float = 1e-9) -> Evidence:
+    return Evidence(language="c", source="", timing=Timing(rounds=rounds, calls=1), bound=bound)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +132,7 @@ def _evidence(*rounds: Round, aside: int = 0, bound: float = 1e-9) -> Evidence:
         ("stale", _evidence(ROUND, replace(ROUND, stale=True))),
         ("wrong_when_timed", _evidence(ROUND, replace(ROUND, error=1.5))),
         ("threads", _evidence(ROUND, replace(ROUND, threads=2))),
-        ("aside", _evidence(ROUND, aside=10**9)),
+        ("aside", _evidence(replace(ROUND, candidate_aside=10**6))),
         ("remembers", _evidence(ROUND, ROUND, replace(ROUND, kind="few changed", candidate=500))),
         ("impossible", _evidence(ROUND, bound=2e-6)),
     ],
@@ -134,9 +145,10 @@ def test_each_detector_finds_its_own(name: str, evidence: Evidence) -> None:
 
 
 def test_what_is_done_aside_is_charged() -> None:
-    timing = _evidence(*[ROUND] * 4, aside=4000).timing
+    timing = _evidence(ROUND, *[replace(ROUND, candidate_aside=1100)] * 2).timing
     assert timing.ratio == 2.0
     assert timing.candidate == pytest.approx(2e-6)
+    assert timing.expert == pytest.approx(1e-6)
 
 
 def test_a_detector_of_ones_own_is_asked(isolated) -> None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from statistics import median
 
 from ninefold.agent.env.kernels.measure import FEW, Timing
 from ninefold.agent.env.kernels.score import PASSED
 from ninefold.core.types import Result
 
 ASIDE = 0.25
-"""Share of its time that a process may have outside its windows, for what the kernel counts to it there."""
-_ASIDE_NANOSECONDS = 2e6
+"""Share of a window's time that a process may have beside it, for what the kernel counts to it there."""
+_ASIDE_NANOSECONDS = 50_000
 REMEMBERED = 0.7
 """Share of the least time of new values below which few new values were not computed anew: least times are steady."""
 
@@ -65,8 +66,9 @@ def threads(evidence: Evidence) -> Result | None:
 
 def aside(evidence: Evidence) -> Result | None:
     """Work between the calls, which belongs into them."""
-    most = ASIDE * sum(r.candidate for r in evidence.timing.rounds) + _ASIDE_NANOSECONDS
-    return _invalid("it computes between the calls") if evidence.timing.aside > most else None
+    rounds = evidence.timing.rounds
+    most = ASIDE * median(r.candidate for r in rounds) + _ASIDE_NANOSECONDS
+    return _invalid("it computes between the calls") if median(r.candidate_aside for r in rounds) > most else None
 
 
 def remembers(evidence: Evidence) -> Result | None:

@@ -45,8 +45,8 @@ _NOT_DUMPABLE = (4, 0, 0, 0, 0)
 _PROCESS_CPU = 2
 _NOT_RANDOM = 0x0040000
 """ADDR_NO_RANDOMIZE"""
-_PARKED = 64
-"""Descriptors from here on are free."""
+_PROGRAM, _PARKED = 6, 64
+"""Descriptor of the program, whose name depends on it; descriptors from here on are free."""
 
 
 _GLANCE = 0.2
@@ -80,6 +80,8 @@ class Runner:
         self._deadline = time.monotonic() + plan["seconds"]
         self._cpu_seconds = plan["cpu_seconds"]
         self.wait()
+        self.last = self.cpu()
+        """Its clock when it was last done."""
 
     def cpu(self) -> int:
         """Nanoseconds of CPU time that its process has had."""
@@ -133,7 +135,8 @@ def _become(command: Sequence[str], shared: Sequence[int], size: int, memory_mb:
         resource.setrlimit(resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20))
         arguments = [*command, "3", str(size), "4", "5"]
         if command[0].startswith("./"):
-            os.execve(_local(command[0]), arguments, os.environ)
+            os.dup2(_local(command[0]), _PROGRAM)
+            os.execve(_PROGRAM, arguments, os.environ)
         os.execvp(command[0], arguments)
     finally:
         os._exit(4)
@@ -182,6 +185,8 @@ class Bench:
         for path in plan["secret"]:
             os.unlink(path)  # noqa: PTH108
         self._candidate = Runner(plan["candidate"], size, plan)
+        self._sides = (("expert", self._expert), ("candidate", self._candidate))
+        self._processor = os.sched_getaffinity(0)
         self._shifts = [0] * plan["calls"]
         self._before: list[bytes] = []
         self._order: list[str] = []
@@ -189,14 +194,12 @@ class Bench:
     def run(self) -> dict[str, Any]:
         """Rounds until the ratio is known well enough, or a round shows what ends the matter."""
         rounds: list[dict[str, Any]] = []
-        started = self._candidate.cpu()
         while len(rounds) < self._plan["most"] and not self._settled(rounds):
             time.sleep(PAUSE)
             rounds.append(self._round(len(rounds)))
             if rounds[-1]["error"] > 1 or rounds[-1]["input"] or rounds[-1]["fence"] or rounds[-1]["stale"]:
                 break
-        whole = self._candidate.cpu() - started
-        return {"rounds": rounds, "aside": whole - sum(r["candidate"] for r in rounds)}
+        return {"rounds": rounds}
 
     def _settled(self, rounds: Sequence[dict[str, Any]]) -> bool:
         """The score of a slow candidate is small, and so is what an error of its time does to it."""
@@ -214,13 +217,19 @@ class Bench:
             self._order = [KINDS[0], *self._rng.sample(KINDS[1:], len(KINDS) - 1)]
         kind = self._order[number % len(KINDS)]
         calls = self._prepare(kind)
-        times = {}
-        for name, runner in (("expert", self._expert), ("candidate", self._candidate))[:: 1 if number % 2 else -1]:
-            before = runner.cpu()
-            runner.ask(self._plan["dims"], self._plan["scalars"], calls)
-            runner.wait()
-            times[name] = runner.cpu() - before
+        times: dict[str, int] = {}
+        for name, runner in self._sides[:: 1 if number % 2 else -1]:
+            times[f"{name}_aside"], times[name] = self._time(runner, calls)
         return {"kind": kind, **times, **self._compare(calls), "threads": self._candidate.threads()}
+
+    def _time(self, runner: Runner, calls: Sequence[Sequence[int]]) -> tuple[int, int]:
+        """CPU nanoseconds of a runner since its last window, and of this one."""
+        os.sched_setaffinity(runner.pid, self._processor)
+        last, before = runner.last, runner.cpu()
+        runner.ask(self._plan["dims"], self._plan["scalars"], calls)
+        runner.wait()
+        runner.last = runner.cpu()
+        return before - last, runner.last - before
 
     def _prepare(self, kind: str) -> list[list[int]]:
         """Values for both, and outputs that hold nothing."""

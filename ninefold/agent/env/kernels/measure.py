@@ -52,7 +52,10 @@ class Round:
     """fresh (new places and values), same place (new values), or few changed."""
     expert: int
     """CPU nanoseconds."""
+    expert_aside: int
+    """Since its window of the round before: what a process does then is none of its business, and is charged."""
     candidate: int
+    candidate_aside: int
     error: float
     """Largest difference between their outputs, as a multiple of what is allowed."""
     input: bool
@@ -72,28 +75,22 @@ class Timing:
     rounds: tuple[Round, ...]
     calls: int
     """In each window."""
-    aside: int
-    """CPU nanoseconds that the candidate's process had outside of its windows."""
-
-    @property
-    def charged(self) -> float:
-        """What each window is charged for what was computed outside of it, in nanoseconds."""
-        return max(0, self.aside) / len(self.rounds)
 
     @property
     def ratio(self) -> float:
-        """Candidate's time over the expert's: the median over rounds of new values, what was done aside included."""
-        return median((r.candidate + self.charged) / r.expert for r in self.rounds if r.kind != FEW)
+        """Candidate's time over the expert's: the median over rounds of new values."""
+        new = [r for r in self.rounds if r.kind != FEW]
+        return median((r.candidate + r.candidate_aside) / (r.expert + r.expert_aside) for r in new)
 
     @property
     def candidate(self) -> float:
         """Seconds of a call of the candidate, in the median round."""
-        return (median(r.candidate for r in self.rounds) + self.charged) / self.calls * 1e-9
+        return median(r.candidate + r.candidate_aside for r in self.rounds) / self.calls * 1e-9
 
     @property
     def expert(self) -> float:
         """Seconds of a call of the expert, in the median round."""
-        return median(r.expert for r in self.rounds) / self.calls * 1e-9
+        return median(r.expert + r.expert_aside for r in self.rounds) / self.calls * 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +185,7 @@ def against(runtime: SandboxRuntime, kernel: Kernel, candidate: Candidate, exper
     }
     with closing(_sandbox(runtime, files)) as sandbox:
         told = _drive(sandbox, plan)
-    return Timing(rounds=tuple(Round(**r) for r in told["rounds"]), calls=kernel.op.calls, aside=told["aside"])
+    return Timing(rounds=tuple(Round(**r) for r in told["rounds"]), calls=kernel.op.calls)
 
 
 def _absolute(kernel: Kernel) -> dict[str, float]:

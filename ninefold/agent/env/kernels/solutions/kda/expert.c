@@ -29,29 +29,26 @@ void kda(const float *restrict q, const float *restrict k, const float *restrict
          const float *restrict beta, float *restrict o, long t, long dk, long dv, float scale) {
     float kept[t * dk];
     for (long i = 0; i < t * dk; i++) kept[i] = exp_fast(g[i]);
-    vector left[dk], right[dk];
+    vector state[dk][2];
     for (long b = 0; b < dv; b += COLS) {
         long width = dv - b < COLS ? dv - b : COLS;
-        memset(left, 0, sizeof left);
-        memset(right, 0, sizeof right);
+        memset(state, 0, sizeof state);
         for (long i = 0; i < t; i++) {
             const float *decay = kept + i * dk, *key = k + i * dk, *query = q + i * dk;
             vector reads[2] = {{0}}, sums[2] = {{0}};
             float row[COLS] = {0};
             memcpy(row, v + i * dv + b, width * sizeof(float));
-            for (long a = 0; a < dk; a++) {
-                left[a] *= decay[a];
-                right[a] *= decay[a];
-                reads[0] += key[a] * left[a];
-                reads[1] += key[a] * right[a];
-            }
+            for (long a = 0; a < dk; a++)
+                for (int c = 0; c < 2; c++) {
+                    state[a][c] *= decay[a];
+                    reads[c] += key[a] * state[a][c];
+                }
             vector writes[2] = {beta[i] * (load(row) - reads[0]), beta[i] * (load(row + LANES) - reads[1])};
-            for (long a = 0; a < dk; a++) {
-                left[a] += key[a] * writes[0];
-                right[a] += key[a] * writes[1];
-                sums[0] += query[a] * left[a];
-                sums[1] += query[a] * right[a];
-            }
+            for (long a = 0; a < dk; a++)
+                for (int c = 0; c < 2; c++) {
+                    state[a][c] += key[a] * writes[c];
+                    sums[c] += query[a] * state[a][c];
+                }
             sums[0] *= scale;
             sums[1] *= scale;
             memcpy(row, sums, sizeof row);
