@@ -10,20 +10,20 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
 from ninefold.agent.env.kernels import build
+from ninefold.agent.env.kernels.driver import quickest
 from ninefold.agent.env.kernels.ops import Argument, Case, Kernel, Op, usual_case
 from ninefold.core.errors import SandboxError
 from ninefold.core.protocols import ExecLimits, Sandbox, SandboxRuntime
 
-ROUNDS = (12, 50)
+ROUNDS = (40, 80)
 """Fewest and most timed rounds."""
-PRECISION = 0.01
-"""Standard error of the logarithm of the ratio at which rounds end."""
+AGREEMENT = 0.015
+"""Logarithm of the ratio by which both halves of the rounds may differ at the end."""
 FEW = "few changed"
 """The kind of round that shows caches and does not count: nearly all of its work was done in the round before."""
 CPU_SECONDS = 5.0
@@ -77,20 +77,22 @@ class Timing:
     """In each window."""
 
     @property
-    def ratio(self) -> float:
-        """Candidate's time over the expert's: the median over rounds of new values."""
-        new = [r for r in self.rounds if r.kind != FEW]
-        return median((r.candidate + r.candidate_aside) / (r.expert + r.expert_aside) for r in new)
-
-    @property
     def candidate(self) -> float:
-        """Seconds of a call of the candidate, in the median round."""
-        return median(r.candidate + r.candidate_aside for r in self.rounds) / self.calls * 1e-9
+        """Seconds of a call of the candidate."""
+        return self._seconds([r.candidate + r.candidate_aside for r in self.rounds if r.kind != FEW])
 
     @property
     def expert(self) -> float:
-        """Seconds of a call of the expert, in the median round."""
-        return median(r.expert + r.expert_aside for r in self.rounds) / self.calls * 1e-9
+        """Seconds of a call of the expert."""
+        return self._seconds([r.expert + r.expert_aside for r in self.rounds if r.kind != FEW])
+
+    @property
+    def ratio(self) -> float:
+        """Candidate's time over the expert's."""
+        return self.candidate / self.expert
+
+    def _seconds(self, windows: Sequence[float]) -> float:
+        return quickest(windows) / self.calls * 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +177,7 @@ def against(runtime: SandboxRuntime, kernel: Kernel, candidate: Candidate, exper
         ],
         "least": ROUNDS[0],
         "most": ROUNDS[1],
-        "precision": PRECISION,
+        "agreement": AGREEMENT,
     }
     files = {
         **candidate.files,
