@@ -146,9 +146,8 @@ def test_each_detector_finds_its_own(name: str, evidence: Evidence) -> None:
 
 def test_what_is_done_aside_is_charged() -> None:
     slow = replace(ROUND, candidate_aside=1100)
-    timing = _evidence(
-        slow, *[replace(slow, expert=9000, candidate=9000)] * 9, replace(slow, kind="few changed", expert=1)
-    ).timing
+    disturbed = replace(slow, expert=9000, candidate=9000)
+    timing = _evidence(slow, slow, *[disturbed] * 8, replace(slow, kind="few changed", expert=1)).timing
     assert timing.ratio == 2.0
     assert timing.candidate == pytest.approx(2e-6)
     assert timing.expert == pytest.approx(1e-6)

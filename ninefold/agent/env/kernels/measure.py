@@ -30,7 +30,7 @@ CPU_SECONDS = 5.0
 """Most that one answer of a runner may compute."""
 SECONDS = 60.0
 """Wall time of a run, on a machine that may be busy with other things."""
-_C_MEMORY_MB, _PYTHON_MEMORY_MB = 512, 8192
+_C_MEMORY_MB, _PYTHON_MEMORY_MB = 512, 4096
 """Address space of a runner; NumPy and PyTorch map far more than they touch."""
 
 
@@ -53,7 +53,7 @@ class Round:
     expert: int
     """CPU nanoseconds."""
     expert_aside: int
-    """Since its window of the round before: what a process does then is none of its business, and is charged."""
+    """Between this window and its neighbours, before and after: what a process does then belongs into a window."""
     candidate: int
     candidate_aside: int
     error: float

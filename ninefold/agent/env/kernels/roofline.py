@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import platform
+import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -77,7 +78,7 @@ def roofline(runtime: SandboxRuntime) -> Roofline:
             # A judge may read the cache and not write to it.
             with suppress(OSError):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                part = path.with_suffix(f".{os.getpid()}")
+                part = path.with_suffix(f".{secrets.token_hex(4)}")
                 part.write_text(json.dumps(asdict(old)))
                 part.replace(path)
         _known[runtime] = old
