@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sysconfig
 from dataclasses import replace
+from importlib.util import find_spec
 from random import Random
 from typing import Any
 
@@ -21,6 +23,7 @@ from ninefold.agent.env.kernels.roofline import Roofline
 from ninefold.agent.env.kernels.score import score
 from ninefold.core.protocols import SandboxRuntime
 from ninefold.core.types import Call, Result, Task
+from ninefold.sandbox.namespace import NamespaceConfig, NamespaceRuntime
 
 FAMILY = Kernels()
 pytestmark = pytest.mark.skipif(FAMILY.lacks() is not None, reason=str(FAMILY.lacks()))
@@ -250,6 +253,67 @@ def test_cuda_is_refused_with_its_reason(isolated) -> None:
     result = FAMILY.verify(_task("softmax"), _final("__global__ void softmax() {}", "kernel.cu"), runtime=isolated)
     assert result.status == "fail"
     assert "kernel.cu is not run" in result.detail
+
+
+NUMPY = """
+import numpy as np
+
+def softmax(x, scale):
+    z = np.exp(scale * x - (scale * x).max(-1, keepdims=True))
+    return z / z.sum(-1, keepdims=True)
+"""
+
+
+def test_kernels_in_python_run_where_the_sandbox_shows_numpy(isolated) -> None:
+    task = _task("softmax")
+    told = FAMILY.verify(task, _final(NUMPY, "kernel.py"), runtime=isolated)
+    assert (told.status, "shows no numpy" in told.detail) == ("fail", True)
+    runtime = NamespaceRuntime(NamespaceConfig(packages=sysconfig.get_paths()["purelib"]))
+    try:
+        right = FAMILY.verify(task, _final(NUMPY, "kernel.py"), runtime=runtime)
+        assert right.status == "pass"
+        assert 0 < right.score < 0.5
+        assert FAMILY.verify(task, _final(NUMPY.replace("z /", "1.001 * z /"), "kernel.py"), runtime=runtime).status == "fail"
+        for name in ("6 lazy array", "7 patches clocks in Python", "14 equal to everything"):
+            source = FAMILY.hacks(task)[name].move([]).calls[0].arguments["text"]
+            assert FAMILY.verify(task, _final(source, "kernel.py"), runtime=runtime).score == 0.0, name
+    finally:
+        runtime.close()
+
+
+TRITON = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def rows(x, y, cols, scale, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    z = scale * tl.load(x + tl.program_id(0) * cols + at, mask=at < cols, other=-float("inf"))
+    z = tl.exp(z - tl.max(z, axis=0))
+    tl.store(y + tl.program_id(0) * cols + at, z / tl.sum(z, axis=0), mask=at < cols)
+
+def softmax(x, scale):
+    given = torch.tensor(x)
+    found = torch.empty_like(given)
+    rows[(x.shape[0],)](given, found, x.shape[1], scale, BLOCK=triton.next_power_of_2(x.shape[1]))
+    return found.numpy()
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs the extra `triton`")
+def test_triton_is_tried_in_its_interpreter_and_not_timed() -> None:
+    task = _task("softmax")
+    runtime = NamespaceRuntime(NamespaceConfig(packages=sysconfig.get_paths()["purelib"]))
+    try:
+        right, wrong, none = (
+            FAMILY.verify(task, _final(source, "kernel_triton.py"), runtime=runtime)
+            for source in (TRITON, TRITON.replace("scale * tl", "tl"), TRITON.replace("@triton.jit", ""))
+        )
+    finally:
+        runtime.close()
+    assert (right.status, right.score) == ("pass", 0.25)
+    assert wrong.status == none.status == "fail"
+    assert "launches no kernel of its own" in none.detail
 
 
 def test_lines_are_judged_by_what_they_compute(isolated) -> None:
