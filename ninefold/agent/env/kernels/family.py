@@ -35,6 +35,7 @@ _CONFIG = ExecutorConfig(seconds=60.0, memory_mb=1024)
 
 # A line has one value wherever it runs, so none is compiled twice: a rollout writes the same few again and again.
 _lines: WeakKeyDictionary[SandboxRuntime, dict[str, Result]] = WeakKeyDictionary()
+_KEPT = 10_000
 
 
 class Kernels:
@@ -112,18 +113,14 @@ class Kernels:
 
         Nothing else of the working directory is looked at.
         """
-        response = final.get("response")
-        if task.level == 0 and (not isinstance(response, str) or not response.strip()):
-            return Result(status="fail", detail="nothing submitted")
-        handed = languages.handed_in(final)
-        if task.level > 0 and isinstance(handed, str):
+        handed = _expression(final) if task.level == 0 else languages.handed_in(final)
+        if isinstance(handed, str):
             return Result(status="fail", detail=handed)
         if runtime is None:
             return Result(status="invalid", detail="no sandbox runtime to judge in")
         try:
             if task.level == 0:
-                return _line_result(task, str(response), runtime)
-            assert not isinstance(handed, str)
+                return _line_result(task, handed.source, runtime)
             return self._kernel_result(kernel_of(task), handed, runtime)
         except (build.BuildFailed, measure.Lost) as error:
             return Result(status="fail", detail=str(error))
@@ -191,6 +188,14 @@ def kernel_of(task: Task) -> Kernel:
     return Kernel(op=OPS[task.data["op"]], dims=task.data["dims"], scalars=task.data["scalars"])
 
 
+def _expression(final: Mapping[str, Any]) -> languages.Handed | str:
+    """The answer to a line, or what is wrong with it."""
+    response = final.get("response")
+    if not isinstance(response, str) or not response.strip():
+        return "nothing submitted"
+    return languages.Handed("c", response.strip())
+
+
 def _candidate(runtime: SandboxRuntime, op: Op, handed: languages.Handed) -> Candidate:
     """Raises BuildFailed."""
     return measure.in_c(runtime, op, handed.source) if handed.language == "c" else measure.in_python(op, handed.source)
@@ -220,6 +225,8 @@ def _line_candidate(runtime: SandboxRuntime, task: Task, code: str) -> Candidate
 def _line_result(task: Task, code: str, runtime: SandboxRuntime) -> Result:
     """Raises SandboxError."""
     known = _lines.setdefault(runtime, {})
+    if len(known) >= _KEPT:
+        known.clear()
     key = f"{policies.line_of(task).key} {code.strip()}"
     if key not in known:
         try:
