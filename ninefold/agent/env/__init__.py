@@ -23,6 +23,7 @@ _FAMILIES: dict[str, str] = {
     "repair": "ninefold.agent.env.repair:Repair",
     "visual": "ninefold.agent.env.visual:Visual",
     "web": "ninefold.agent.env.web:Web",
+    "kernels": "ninefold.agent.env.kernels:Kernels",
 }
 
 _IMPORTED: dict[str, str] = {

@@ -32,7 +32,7 @@ SOURCES = [source for program in (*FUNCTIONS, *MODULES) for source in program.fi
 SOURCES = [source.replace("<a>", "3").replace("<b>", "4") for source in SOURCES]
 
 
-@pytest.mark.parametrize("name", families())
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in families()])
 def test_no_attack_succeeds(name: str, request: pytest.FixtureRequest) -> None:
     member = family(name)
     runtime = request.getfixturevalue("isolated") if member.isolated else None
