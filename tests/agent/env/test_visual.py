@@ -16,10 +16,10 @@ from ninefold.agent.env.visual import Visual
 from ninefold.agent.env.visual.family import KINDS
 from ninefold.agent.env.visual.picture import SHOWN
 from ninefold.agent.env.visual.policies import looking, written
-from ninefold.agent.env.visual.question import SIZES
-from ninefold.agent.env.visual.world import LARGEST, VisualWorld
+from ninefold.agent.env.visual.question import LARGEST, SIZES
+from ninefold.agent.env.visual.world import VisualWorld
 from ninefold.agent.harness.presets import PUBLIC, preset
-from ninefold.core.protocols import Observation, SandboxRuntime
+from ninefold.core.protocols import Observation, SandboxRuntime, Style
 from ninefold.core.seeds import rng_of
 from ninefold.core.types import Call, Task
 from ninefold.media.png import from_png, to_png
@@ -141,6 +141,15 @@ def test_harnesses_show_regions_by_their_own_tools(isolated: SandboxRuntime, wor
     big = draw({"kind": "drawing", "width": LARGEST + 8, "height": 8, "marks": []})
     world._opened().sandbox.write("big.png", to_png(big))
     assert "too large" in world.call(Call(tool="media", arguments={"path": "big.png"})).text
+
+
+@pytest.mark.parametrize("level", range(FAMILY.levels))
+def test_whoever_makes_every_look_sees_the_answer(isolated: SandboxRuntime, level: int) -> None:
+    tasks = {task.data["kind"]: task for task in (FAMILY.generate("dev", level, seed) for seed in range(40))}
+    for task in tasks.values():
+        policy = FAMILY.demonstrate(task, Style(effort="max", seed=0))
+        result, final = play(FAMILY, task, policy, 0, isolated)
+        assert (result.status, result.score) == ("pass", 1.0), (task.id, task.data["kind"], final)
 
 
 def accuracy(task: Task, runtime: SandboxRuntime, operations: int, tries: int) -> float:
