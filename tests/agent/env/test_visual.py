@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -14,12 +15,14 @@ from ninefold.agent.env.play import play
 from ninefold.agent.env.script import Script, answers
 from ninefold.agent.env.visual import Visual
 from ninefold.agent.env.visual.family import KINDS
+from ninefold.agent.env.visual.grounding import boxes
 from ninefold.agent.env.visual.picture import SHOWN
 from ninefold.agent.env.visual.policies import looking, written
-from ninefold.agent.env.visual.question import SIZES
-from ninefold.agent.env.visual.world import LARGEST, VisualWorld
+from ninefold.agent.env.visual.puzzles import difference, maze
+from ninefold.agent.env.visual.question import LARGEST, SIZES
+from ninefold.agent.env.visual.world import VisualWorld
 from ninefold.agent.harness.presets import PUBLIC, preset
-from ninefold.core.protocols import Observation, SandboxRuntime
+from ninefold.core.protocols import Observation, SandboxRuntime, Style
 from ninefold.core.seeds import rng_of
 from ninefold.core.types import Call, Task
 from ninefold.media.png import from_png, to_png
@@ -143,6 +146,15 @@ def test_harnesses_show_regions_by_their_own_tools(isolated: SandboxRuntime, wor
     assert "too large" in world.call(Call(tool="media", arguments={"path": "big.png"})).text
 
 
+@pytest.mark.parametrize("level", [0, 1, 2, 3, pytest.param(4, marks=pytest.mark.full)])
+def test_whoever_makes_every_look_sees_the_answer(isolated: SandboxRuntime, level: int) -> None:
+    tasks = {task.data["kind"]: task for task in (FAMILY.generate("dev", level, seed) for seed in range(40))}
+    for task in tasks.values():
+        policy = FAMILY.demonstrate(task, Style(effort="max", seed=0))
+        result, final = play(FAMILY, task, policy, 0, isolated)
+        assert (result.status, result.score) == ("pass", 1.0), (task.id, task.data["kind"], final)
+
+
 def accuracy(task: Task, runtime: SandboxRuntime, operations: int, tries: int) -> float:
     """Share of full marks among demonstrators who look so often."""
     passed = 0
@@ -170,15 +182,15 @@ def score(task: Task, answer: object) -> tuple[str, float]:
 
 def test_near_boxes_earn_their_overlap() -> None:
     task = task_of("boxes", 2)
-    boxes = task.data["answer"]
-    shifted = [[left + 1, top, right + 1, bottom] for left, top, right, bottom in boxes]
+    wanted = task.data["answer"]
+    shifted = [[left + 1, top, right + 1, bottom] for left, top, right, bottom in wanted]
     status, near = score(task, shifted)
     assert 0.8 < near < 1.0
     assert (status == "pass") == (near >= 0.9)
-    status, some = score(task, boxes[:-1])
+    status, some = score(task, wanted[:-1])
     assert status == "fail"
-    assert some == pytest.approx(2 * (len(boxes) - 1) / (2 * len(boxes) - 1))
-    assert score(task, boxes[::-1]) == ("pass", 1.0)
+    assert some == pytest.approx(2 * (len(wanted) - 1) / (2 * len(wanted) - 1))
+    assert score(task, wanted[::-1]) == ("pass", 1.0)
     assert score(task, [[0, 0, 320, 320]]) == ("fail", 0.0)
 
 
@@ -212,3 +224,38 @@ def test_outlines_are_drawn_and_compared() -> None:
     smaller = [[round(x + 0.1 * (middle[0] - x), 1), round(y + 0.1 * (middle[1] - y), 1)] for x, y in corners]
     assert 0.5 < score(task, smaller)[1] < 1.0
     assert json.loads(json.dumps(task.data["answer"])) == corners
+
+
+def test_a_maze_leads_where_it_says() -> None:
+    """Flooded from the red square, the way reaches the side of the answer's exit and no other."""
+    for question in (maze(Random(seed), 3) for seed in range(2)):
+        pixels = draw(question.scenes[0]).pixels_HWC.astype(int)
+        black = pixels.sum(-1) == 0
+        first, last = np.argwhere(black).min(), np.argwhere(black).max()
+        free = {(y, x) for y, x in np.argwhere(~black).tolist() if first <= min(y, x) and max(y, x) <= last}
+        edge = [tuple(np.argwhere((pixels == (220, 30, 30)).all(-1))[0].tolist())]
+        sides: set[str] = set()
+        while edge:
+            y, x = edge.pop()
+            if (y, x) in free:
+                free.remove((y, x))
+                sides |= {letter for letter, at in zip("ADBC", (y - first, x - first, last - x, last - y)) if at == 0}
+                edge += [(y + 1, x), (y - 1, x), (y, x + 1), (y, x - 1)]
+        assert sides == {question.answer}
+
+
+def test_boxes_and_points_lie_where_the_things_are() -> None:
+    for seed in range(6):
+        question = boxes(Random(seed), 2)
+        pixels = draw(question.scenes[0]).pixels_HWC
+        for left, top, right, bottom in question.answer:
+            inked = np.argwhere((pixels[top - 1 : bottom + 1, left - 1 : right + 1] != 255).any(-1))
+            assert (inked.min(0) == 1).all()
+            assert tuple(inked.max(0)) == (bottom - top, right - left)
+        question = difference(Random(seed), 3)
+        changed = (draw(question.scenes[0]).pixels_HWC != draw(question.scenes[1]).pixels_HWC).any(-1)
+        near = np.zeros_like(changed)
+        for x, y in question.answer:
+            near[y - 6 : y + 6, x - 6 : x + 6] = True
+            assert changed[y - 6 : y + 6, x - 6 : x + 6].any()
+        assert not (changed & ~near).any()

@@ -54,7 +54,7 @@ class Visual:
     isolated = True
 
     def generate(self, split: Split, level: int, seed: int) -> Task:
-        """A task of the split; its key is its pictures."""
+        """A task of the split; its key is its first picture."""
         names = (self.name, level, seed)
         ask = rng_of(*names, split, "kind").choice(KINDS[level])
         question = draw(lambda rng: ask(rng, level), _content, split=split, names=names)
@@ -98,7 +98,7 @@ class Visual:
         agreed = answer.agreement(form, given, wanted, off=task.data["off"], side=SIZES[task.level].side)
         if answer.passes(form, agreed):
             return Result(status="pass", score=min(1.0, agreed))
-        detail = f"{agreed:.2f} of {policies.written(form, wanted)[:80]}"
+        detail = f"agreement {agreed:.2f} with {policies.written(form, wanted)[:80]}"
         return Result(status="fail", score=agreed if agreed > answer.HALF else 0.0, detail=detail)
 
     def observe(self, task: Task, final: Mapping[str, Any], seed: int, *, runtime: SandboxRuntime | None = None) -> Any:
@@ -125,7 +125,8 @@ class Visual:
 
 
 def _content(question: Question) -> str:
-    return json.dumps(question.scenes, sort_keys=True)
+    """The first picture alone: where it belongs the others do too."""
+    return json.dumps(question.scenes[0], sort_keys=True)
 
 
 def _first_view(scene: Scene, level: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 def maze(rng: Random, level: int) -> Question:
     """Which of four exits one comes to from the red square; each has a part of the maze to itself."""
     side = SIZES[level].side
-    pitch = 14
+    pitch = 20
     cells = (side - 2 * _MARGIN) // pitch
     exits = _exits(rng, cells)
     answer = rng.choice(LETTERS)

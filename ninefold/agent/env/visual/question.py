@@ -10,6 +10,8 @@ Box = tuple[int, int, int, int]
 """Left, upper, right and lower edge in pixels; the right and lower ones lie outside."""
 Form = Literal["word", "text", "number", "boxes", "points", "polygon"]
 """What an answer is: one of several words; text; a whole number; JSON of boxes, points, or the corners of one polygon."""
+LARGEST = 1024
+"""Pixels of a side of a picture that a program may show."""
 NAMES = "abcdef"
 """Of the pictures, in order: `a.png`, …"""
 PLURALS = {"circle": "circles", "square": "squares", "triangle": "triangles", "cross": "crosses"}
@@ -73,8 +75,9 @@ def file_of(number: int) -> str:
 
 
 def crop(number: int, box: Box, zoom: int = 2, before: str = "") -> str:
-    """Program that shows a part of a picture, larger; `before` is done to the whole."""
-    larger = f".zoom({zoom})" if zoom > 1 else ""
+    """Program that shows a part of a picture, larger as far as it may be; `before` is done to the whole."""
+    times = min(zoom, LARGEST // max(box[2] - box[0], box[3] - box[1]))
+    larger = f".zoom({times})" if times > 1 else ""
     return f'show(load("{file_of(number)}"){before}.crop{box}{larger})'
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ninefold.agent.env.calls import refusal
 from ninefold.agent.env.visual import picture as library
-from ninefold.agent.env.visual.question import file_of
+from ninefold.agent.env.visual.question import LARGEST, file_of
 from ninefold.agent.harness.executor import OPERATIONS, Executor, ExecutorConfig
 from ninefold.core.errors import UserError
 from ninefold.core.protocols import ExecLimits, Observation, Sandbox, SandboxRuntime, Tool
@@ -31,8 +31,6 @@ CODE = Tool(
 )
 TOOLS: tuple[Tool, ...] = (CODE, OPERATIONS["media"], OPERATIONS["shell"])
 LIBRARY = "picture.py"
-LARGEST = 1024
-"""Pixels of a side of a picture that comes back."""
 BYTES = 4 << 20
 """Of a file that is taken for a picture."""
 LIMITS = ExecLimits(memory_mb=256, output_bytes=65_536, processes=8, files_mb=16)
