@@ -76,7 +76,7 @@ def test_verifiers_gives_exported_tasks_the_scores_that_we_give(tmp_path: Path) 
         for line in path.read_text().splitlines():
             for trace in json.loads(line)["traces"]:
                 assert trace["errors"] == [], ended.stdout + ended.stderr
-                assert [node["parent"] for node in trace["nodes"]] == [None, *range(len(trace["nodes"]) - 1)], "one branch"
+                assert [node.get("parent") for node in trace["nodes"]] == [None, *range(len(trace["nodes"]) - 1)], "one branch"
                 theirs[trace["task"]["data"]["id"]] = trace["rewards"]["verdict"]["score"]
     assert theirs == ours, ended.stdout + ended.stderr
     assert sorted(ours.values())[-len(FAMILIES) :] == [1.0] * len(FAMILIES)
