@@ -59,9 +59,9 @@ _README = """# {name}
     vf-eval {name} --model NAME --client.base-url URL --env.agent.runtime.type subprocess
 
 The harness is ninefold's own (`--env.agent.harness.preset kimi_code`; `ninefold harness ls` lists them); any of verifiers'
-that speaks to tool servers can take its place (`--env.agent.harness.id null`). Worlds are served by its tool servers, the reward is the score of the task's own verifier, run in a
-process of its own; where nobody can tell, the rollout counts as broken. `tasks.jsonl` holds the answers: give a harness that
-executes code a runtime in which it is not to be found.
+that speaks to tool servers can take its place (`--env.agent.harness.id null`). Worlds are served by its tool servers, the
+reward is the score of the task's own verifier, run in a process of its own; where nobody can tell, the rollout counts as
+broken. `tasks.jsonl` holds the answers: give a harness that executes code a runtime in which it is not to be found.
 """
 
 
