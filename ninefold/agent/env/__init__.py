@@ -20,6 +20,7 @@ _FAMILIES: dict[str, str] = {
     "research": "ninefold.agent.env.research:Research",
     "expression": "ninefold.agent.env.expression:Expression",
     "repair": "ninefold.agent.env.repair:Repair",
+    "aet": "ninefold.agent.env.aet:Aet",
 }
 
 _IMPORTED: dict[str, str] = {"harbor": "ninefold.agent.env.harbor:Harbor"}
