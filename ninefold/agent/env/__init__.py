@@ -21,6 +21,7 @@ _FAMILIES: dict[str, str] = {
     "expression": "ninefold.agent.env.expression:Expression",
     "repair": "ninefold.agent.env.repair:Repair",
     "aet": "ninefold.agent.env.aet:Aet",
+    "software": "ninefold.agent.env.software:Software",
 }
 
 _IMPORTED: dict[str, str] = {"harbor": "ninefold.agent.env.harbor:Harbor"}
