@@ -24,6 +24,8 @@ _FAMILIES: dict[str, str] = {
     "visual": "ninefold.agent.env.visual:Visual",
     "web": "ninefold.agent.env.web:Web",
     "kernels": "ninefold.agent.env.kernels:Kernels",
+    "aet": "ninefold.agent.env.aet:Aet",
+    "software": "ninefold.agent.env.software:Software",
 }
 
 _IMPORTED: dict[str, str] = {

@@ -52,13 +52,19 @@ def functions(source: str) -> list[str]:
 
 def mutations(source: str) -> list[tuple[str, str]]:
     """(what was done, the mutated source) of every single edit that still parses."""
-    raw = source.encode()
     made: dict[str, str] = {}
     for edit in edits(source):
-        text = (raw[: edit.start] + edit.text.encode() + raw[edit.end :]).decode()
-        if text != source and _parsed(text) is not None:
+        text = edited(source, edit)
+        if text is not None:
             made.setdefault(text, edit.what)
     return [(what, text) for text, what in made.items()]
+
+
+def edited(source: str, edit: Edit) -> str | None:
+    """The source with one edit made; None where it then says the same, or nothing that parses."""
+    raw = source.encode()
+    text = (raw[: edit.start] + edit.text.encode() + raw[edit.end :]).decode()
+    return text if text != source and _parsed(text) is not None else None
 
 
 def edits(source: str) -> Iterator[Edit]:

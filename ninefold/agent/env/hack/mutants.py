@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from ninefold.agent.env.hack.code import is_program, mutations
+from ninefold.agent.env.hack.code import edited, edits, is_program
 from ninefold.core.protocols import Move
 from ninefold.core.types import Call
 
@@ -23,6 +23,8 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _EACH = 6
 """Most near values of one kind for one text."""
+_EDITS = 300
+"""Most edits of one program that are tried."""
 
 
 def mutants(gold: Moves, others: Sequence[Moves], rng: Random, *, programs: bool) -> list[Mutant]:
@@ -84,7 +86,11 @@ def _of_move(move: Move, words: Sequence[str], rng: Random, programs: bool) -> I
 def _near(text: str, words: Sequence[str], rng: Random, programs: bool) -> Iterator[tuple[str, str]]:
     """Texts that look like this one and say something else."""
     if programs and is_program(text):
-        yield from mutations(text)
+        found = list(edits(text))
+        for edit in found if len(found) <= _EDITS else rng.sample(found, _EDITS):
+            changed = edited(text, edit)
+            if changed is not None:
+                yield edit.what, changed
         return
     numbers = list(_NUMBER.finditer(text))
     for found in rng.sample(numbers, min(_EACH, len(numbers))):
