@@ -17,6 +17,7 @@ _FAMILIES: dict[str, str] = {
     "chain_sum": "ninefold.agent.env.gym:ChainSum",
     "picture": "ninefold.agent.env.picture:Picture",
     "assistant": "ninefold.agent.env.assistant:Assistant",
+    "office": "ninefold.agent.env.office:Office",
     "research": "ninefold.agent.env.research:Research",
     "expression": "ninefold.agent.env.expression:Expression",
     "repair": "ninefold.agent.env.repair:Repair",

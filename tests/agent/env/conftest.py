@@ -10,6 +10,9 @@ from ninefold.core.errors import SandboxUnavailable
 from ninefold.core.protocols import SandboxRuntime
 from ninefold.sandbox.runtime import open_runtime
 
+LONG = {"office": (3, 4)}
+"""Family → levels of hundreds of calls, which are played in `make test-full` alone."""
+
 
 @pytest.fixture(scope="module")
 def isolated() -> Iterator[SandboxRuntime]:
