@@ -53,7 +53,7 @@ class Desk:
     @staticmethod
     def open(events: Iterable[Event], days: int) -> Desk:
         """The morning of day 1, whatever happened before included."""
-        desk = Desk(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+        desk = Desk(sqlite3.connect(":memory:", isolation_level=None))
         desk._sql.executescript(_SCHEMA)
         desk._sql.execute("INSERT INTO clock VALUES (0, ?, 0)", (days,))
         desk._sql.executemany(
@@ -66,7 +66,7 @@ class Desk:
     @staticmethod
     def load(saved: bytes) -> Desk:
         """The office that `dump` saved."""
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(":memory:", isolation_level=None)
         connection.deserialize(saved)
         return Desk(connection)
 
