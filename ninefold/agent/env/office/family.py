@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ninefold.agent.env.draw import draw
@@ -109,7 +110,7 @@ def _week_task(split: Split, level: int, seed: int) -> Task:
         "offices": list(offices),
         "events": [event.json() for event in events],
         "criteria": [criterion.json() for criterion in plan.criteria],
-        "harms": [{name: getattr(harm, name) for name in ("why", "kind", "place", "to", "line")} for harm in plan.harms],
+        "harms": [asdict(harm) for harm in plan.harms],
     }
     until = f"the end of day {size.days}, {hours(CLOSES)}"
     return Task(
@@ -132,6 +133,6 @@ def _week_task(split: Split, level: int, seed: int) -> Task:
 
 
 def _limits(events: int, days: int) -> Limits:
-    """A dozen calls for whatever happens, each of a hundred tokens, with what they return."""
+    """Eight calls for whatever happens, each of a hundred tokens, with what they return."""
     turns = 40 + 8 * events
     return Limits(turns=turns, new_tokens=100 * turns, context=1_000 * turns + 16_384 * days)

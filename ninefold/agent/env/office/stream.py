@@ -33,8 +33,8 @@ class Event:
         return Event(**data)
 
     def json(self) -> dict[str, Any]:
-        """Without what is not said."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, "", {}, 0) or name == "at"}
+        """Without causes that it has not."""
+        return {name: value for name, value in asdict(self).items() if value or name not in ("follows", "on", "delay")}
 
     def set_off_by(self, tool: str, arguments: Mapping[str, str]) -> bool:
         """Whether that call of the assistant is what the event waits for."""

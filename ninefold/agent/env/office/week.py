@@ -1,9 +1,14 @@
-"""Levels 1 to 4: days of mail and chat in an office that deals with several kinds of matters."""
+"""Levels 1 to 4: days of mail and chat in an office that deals with several kinds of matters.
+
+DEVIATION (report, assistant): the workspace is generated, not built by agents from web references, and every criterion is a
+rule, none a judge's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import cycle
 from random import Random
 
 from ninefold.agent.env.office import everyday, finance, hr, legal
@@ -58,13 +63,11 @@ def plan_week(rng: Random, cast: Cast, size: Size) -> tuple[Plan, tuple[str, ...
     for matter in (*matters, *everyday.MATTERS):
         matter.prepare(plan)
     _explain(plan, (*matters, *everyday.MATTERS))
+    # Two in three are the office's own; each kind comes in turn, so that none is missing from a long week.
+    own, common = cycle(matters), cycle(everyday.MATTERS)
     for number in range(size.matters):
-        # Two in three are the office's own; each kind comes in turn, so that none is missing from a long week.
-        kinds = everyday.MATTERS if number % 3 == 2 else matters
         with if_there_is_room():
-            kinds[number // 3 % len(kinds) if number % 3 == 2 else (number - number // 3) % len(kinds)].draw(
-                plan, rng.randint(1, size.days)
-            )
+            next(common if number % 3 == 2 else own).draw(plan, rng.randint(1, size.days))
     for matter in matters:
         matter.settle(plan)
     for _ in range(size.talk):
