@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from ninefold.agent.env import family
 from ninefold.agent.env.office.policies import demonstrate
@@ -25,6 +26,7 @@ from ninefold.core.errors import SandboxError, UserError
 from ninefold.core.protocols import Observation, Style
 from ninefold.core.types import Call, Task
 from ninefold.serve.stored import SAVE_EVERY, StoredWorld
+from ninefold.serve.world import create_world_app
 
 OFFICE = family("office")
 TOKEN, OWNER = "agents", "owner"
@@ -64,8 +66,7 @@ def served(folder: Path, task: Task, at: int) -> Iterator[subprocess.Popen[bytes
 
 
 def client(at: int, token: str = TOKEN) -> httpx.Client:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return httpx.Client(base_url=f"http://127.0.0.1:{at}", headers=headers, timeout=60)
+    return httpx.Client(base_url=f"http://127.0.0.1:{at}", headers={"Authorization": f"Bearer {token}"}, timeout=60)
 
 
 def over_mcp(at: int, tool: str, arguments: dict[str, Any]) -> str:
@@ -119,23 +120,33 @@ def test_http_mcp_and_the_familys_own_tools_see_one_world_through_a_kill(tmp_pat
 
 
 def test_routes_ask_for_their_tokens(tmp_path: Path, task: Task) -> None:
-    at = port()
-    with served(tmp_path / "world", task, at):
+    stored = StoredWorld.begin(tmp_path, OFFICE, task)
+    with TestClient(create_world_app(stored, token=TOKEN, owner_token=OWNER)) as http:
         for token, paths, status in (
             ("", ["/task", "/verdict", "/mcp"], 401),
             (TOKEN, ["/verdict", "/snapshot", "/verdict/"], 401),
             (TOKEN, ["/task", "/health"], 200),
             (OWNER, ["/task", "/verdict", "/snapshot"], 200),
         ):
-            with client(at, token) as http:
-                assert [http.get(path).status_code for path in paths] == [status] * len(paths)
-        with client(at) as http:
-            told = http.get("/task").json()
-            assert told["instruction"] == task.instruction
-            assert {tool["function"]["name"] for tool in told["tools"]} == set(task.tools)
-            assert "criteria" not in json.dumps(told)
-            assert http.post("/tools/rm", json={}).json()["text"] == "error: no such tool"
-            assert http.post("/tools/clock_now", content="no JSON").status_code == 422
+            headers = {"Authorization": f"Bearer {token}"}
+            assert [http.get(path, headers=headers).status_code for path in paths] == [status] * len(paths)
+        http.headers["Authorization"] = f"Bearer {TOKEN}"
+        told = http.get("/task").json()
+        assert told["instruction"] == task.instruction
+        assert {tool["function"]["name"] for tool in told["tools"]} == set(task.tools)
+        assert "criteria" not in json.dumps(told)
+        assert http.post("/tools/rm", json={}).json()["text"] == "error: no such tool"
+        assert http.post("/tools/clock_now", content="no JSON").status_code == 422
+        http.headers["Authorization"] = f"Bearer {OWNER}"
+        snapshot = http.get("/snapshot").content
+        http.post("/tools/clock_wait", json={"until": "day 2 12:00"})
+        assert http.put("/snapshot", content=snapshot).json() == {"calls": 1}
+        assert http.post("/tools/clock_now", json={}).json()["text"] == "it is day 1 09:00"
+        assert http.put("/snapshot", content=b"junk").status_code == 400
+    with TestClient(create_world_app(stored)) as http:
+        assert http.get("/task").status_code == 200
+        assert http.get("/verdict", headers={"Authorization": "Bearer "}).status_code == 401
+    stored.close()
 
 
 def test_a_call_with_a_key_is_made_once(tmp_path: Path, task: Task) -> None:
