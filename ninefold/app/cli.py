@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 
 from ninefold import __version__
-from ninefold.app.commands import building, exchanging, harnessing, keeping, knowing, looking, modelling, running, serving
+from ninefold.app.commands import (
+    building,
+    exchanging,
+    harnessing,
+    keeping,
+    knowing,
+    looking,
+    modelling,
+    running,
+    serving,
+    standing,
+)
 from ninefold.app.console import Commands
 
 SETTINGS = {
@@ -57,6 +68,7 @@ app.add_typer(keeping.runs, name="runs")
 app.add_typer(modelling.model, name="model")
 app.add_typer(building.task, name="task")
 app.add_typer(building.hack, name="hack")
+app.add_typer(standing.world, name="world")
 app.add_typer(exchanging.harbor, name="harbor")
 app.add_typer(exchanging.verifiers, name="verifiers")
 app.add_typer(exchanging.tau2, name="tau2")

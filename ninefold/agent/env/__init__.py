@@ -18,6 +18,7 @@ _FAMILIES: dict[str, str] = {
     "picture": "ninefold.agent.env.picture:Picture",
     "assistant": "ninefold.agent.env.assistant:Assistant",
     "tally": "ninefold.agent.env.tally:Tally",
+    "office": "ninefold.agent.env.office:Office",
     "research": "ninefold.agent.env.research:Research",
     "expression": "ninefold.agent.env.expression:Expression",
     "repair": "ninefold.agent.env.repair:Repair",

@@ -10,6 +10,10 @@ from ninefold.core.errors import SandboxUnavailable
 from ninefold.core.protocols import SandboxRuntime
 from ninefold.sandbox.runtime import open_runtime
 
+LONG = {"kernels": range(1, 5), "office": range(3, 5), "web": range(1, 5)}
+"""Family → levels of hundreds of calls, or whose every verdict takes a compiler or a browser a good part of a second: they are
+played in `make test-full` alone."""
+
 
 @pytest.fixture(scope="module")
 def isolated() -> Iterator[SandboxRuntime]:

@@ -14,8 +14,8 @@ from ninefold.agent.env.lacking import lacking, skipped
 from ninefold.core.protocols import Family, SandboxRuntime
 from ninefold.core.types import Call
 
-LONG = {"kernels": range(1, 5), "web": range(1, 5)}
-"""Family → levels whose every verdict takes a compiler or a browser a good part of a second."""
+from .conftest import LONG
+
 CASES = [
     pytest.param((name, level), id=f"{name}-{level}", marks=[pytest.mark.full] if level in LONG.get(name, ()) else [])
     for name, member in families().items()

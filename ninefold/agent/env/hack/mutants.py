@@ -25,6 +25,8 @@ _EACH = 6
 """Most near values of one kind for one text."""
 _EDITS = 300
 """Most edits of one program that are tried."""
+_MOVES = 20
+"""Most moves of one solution that are changed, drawn at random."""
 
 
 def mutants(gold: Moves, others: Sequence[Moves], rng: Random, *, programs: bool) -> list[Mutant]:
@@ -44,10 +46,11 @@ def mutants(gold: Moves, others: Sequence[Moves], rng: Random, *, programs: bool
 
 def _all(gold: Moves, others: Sequence[Moves], rng: Random, programs: bool) -> Iterator[Mutant]:
     words = sorted({word for moves in (gold, *others) for text in _texts(moves) for word in _WORD.findall(text)})
-    for number, move in enumerate(gold):
-        for what, changed in _of_move(move, words, rng, programs):
+    numbers = range(len(gold)) if len(gold) <= _MOVES else sorted(rng.sample(range(len(gold)), _MOVES))
+    for number in numbers:
+        for what, changed in _of_move(gold[number], words, rng, programs):
             yield what, (*gold[:number], changed, *gold[number + 1 :])
-    yield from _of_order(gold)
+    yield from _of_order(gold, numbers)
     for moves in others:
         yield "another task's solution", moves
         response = moves[-1].response
@@ -55,9 +58,9 @@ def _all(gold: Moves, others: Sequence[Moves], rng: Random, programs: bool) -> I
         yield "hedged answer", (*gold[:-1], replace(gold[-1], response=f"{gold[-1].response} or {response}"))
 
 
-def _of_order(gold: Moves) -> Iterator[Mutant]:
-    """Moves with calls left out, made twice, or in another order."""
-    calling = [number for number, move in enumerate(gold) if move.calls]
+def _of_order(gold: Moves, numbers: Sequence[int]) -> Iterator[Mutant]:
+    """Moves with calls left out, made twice, or in another order; those of these numbers."""
+    calling = [number for number in numbers if gold[number].calls]
     for number in calling:
         yield f"call {number + 1} dropped", gold[:number] + gold[number + 1 :]
         yield f"call {number + 1} doubled", gold[: number + 1] + gold[number:]
