@@ -22,7 +22,7 @@ from ninefold.core.types import SPLITS, Call, Result, Task
 from ninefold.media.png import to_png
 from ninefold.media.scene import draw
 from ninefold.serve.mcp import add_mcp, answer
-from ninefold.serve.worlds import Visit, Worlds
+from ninefold.serve.episodes import ServedEpisode, Episodes
 
 COUNT = 1_000
 """Tasks that are named of each split: seeds 0 to 999; any other seed can be asked for as well."""
@@ -82,25 +82,25 @@ STATE: dict[str, Any] = {
 }
 
 
-def openenv_app(worlds: Worlds) -> FastAPI:
+def openenv_app(served: Episodes) -> FastAPI:
     """The server of one family."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(worlds.start)
+        await run_in_threadpool(served.start)
         yield
-        await run_in_threadpool(worlds.close)
+        await run_in_threadpool(served.close)
 
-    app = FastAPI(title=f"ninefold {worlds.family.name}", lifespan=lifespan)
-    _add_control(app, worlds)
-    _add_facts(app, worlds)
-    _add_tasks(app, worlds)
-    add_mcp(app, worlds)
+    app = FastAPI(title=f"ninefold {served.family.name}", lifespan=lifespan)
+    _add_control(app, served)
+    _add_facts(app, served)
+    _add_tasks(app, served)
+    add_mcp(app, served)
 
     @app.websocket("/ws")
     async def ws(socket: WebSocket) -> None:
         await socket.accept()
-        conversation = Conversation(worlds, socket.query_params.get("session_id", ""))
+        conversation = Conversation(served, socket.query_params.get("session_id", ""))
         try:
             while True:
                 told = await run_in_threadpool(conversation.answer, await socket.receive_text())
@@ -119,9 +119,9 @@ def openenv_app(worlds: Worlds) -> FastAPI:
 class Conversation:
     """What is said over one WebSocket: a message of type reset, step, state, mcp or close."""
 
-    def __init__(self, worlds: Worlds, session: str = "") -> None:
+    def __init__(self, served: Episodes, session: str = "") -> None:
         """`session` names an episode that was begun over /mcp."""
-        self._worlds = worlds
+        self._worlds = served
         self._id = session
         self._own = not session
 
@@ -144,17 +144,17 @@ class Conversation:
 
     def leave(self) -> None:
         """Its episode is over, unless it was begun elsewhere."""
-        if self._own and self._id in self._worlds.visits:
-            self._worlds.leave(self._worlds.visits[self._id])
+        if self._own and self._id in self._worlds.episodes:
+            self._worlds.leave(self._worlds.episodes[self._id])
 
     def _answer(self, kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
         match kind:
             case "reset":
-                visit, told = reset(self._worlds, data, self._id)
-                self._id = visit.id
+                episode, told = reset(self._worlds, data, self._id)
+                self._id = episode.id
                 return {"type": "observation", "data": told}
             case "step":
-                return {"type": "observation", "data": step(self._worlds, _visit(self._worlds, self._id), data)}
+                return {"type": "observation", "data": step(self._worlds, _episode(self._worlds, self._id), data)}
             case "state":
                 return {"type": "state", "data": state(self._worlds, self._id)}
             case "mcp":
@@ -163,50 +163,50 @@ class Conversation:
         return _fault("UNKNOWN_TYPE", f"there is no message of type {kind!r}")
 
 
-def reset(worlds: Worlds, asked: Mapping[str, Any], id: str = "") -> tuple[Visit, dict[str, Any]]:
+def reset(served: Episodes, asked: Mapping[str, Any], id: str = "") -> tuple[ServedEpisode, dict[str, Any]]:
     """Begin an episode: `seed`, `split` and `level` name its task. Raises UserError."""
     seed, level = asked.get("seed"), asked.get("level")
     if not all(value is None or (isinstance(value, int) and value >= 0) for value in (seed, level)):
         raise UserError("seed and level are whole numbers from 0 on")
-    task = worlds.task(asked.get("split"), seed, level)
-    visit = worlds.begin(task, str(asked.get("episode_id") or id))
-    shown = {"instruction": task.instruction, "tools": _tools(visit), "images": _pictures(task)}
-    return visit, {"observation": shown, "reward": None, "done": False}
+    task = served.task(asked.get("split"), seed, level)
+    episode = served.begin(task, str(asked.get("episode_id") or id))
+    shown = {"instruction": task.instruction, "tools": _tools(episode), "images": _pictures(task)}
+    return episode, {"observation": shown, "reward": None, "done": False}
 
 
-def step(worlds: Worlds, visit: Visit, action: Mapping[str, Any]) -> dict[str, Any]:
+def step(served: Episodes, episode: ServedEpisode, action: Mapping[str, Any]) -> dict[str, Any]:
     """Do what the action says. Raises UserError where it says nothing that can be done."""
     match action:
         case {"type": "list_tools"}:
-            return _told(visit, {"tools": _tools(visit)})
+            return _told(episode, {"tools": _tools(episode)})
         case {"type": "call_tool", "tool_name": str(tool)}:
             arguments = action.get("arguments") or {}
             if not isinstance(arguments, Mapping):
                 raise UserError("arguments are a JSON object")
-            seen = worlds.call(visit, Call(tool=tool, arguments=dict(arguments)))
+            seen = served.call(episode, Call(tool=tool, arguments=dict(arguments)))
             images = [base64.b64encode(image).decode() for image in seen.images]
-            return _told(visit, {"tool_name": tool, "result": seen.text, "error": None, "images": images})
+            return _told(episode, {"tool_name": tool, "result": seen.text, "error": None, "images": images})
         case {"type": "answer", "text": str(text)}:
-            result = worlds.answer(visit, text)
-            return _told(visit, {"status": result.status, "detail": result.detail})
+            result = served.answer(episode, text)
+            return _told(episode, {"status": result.status, "detail": result.detail})
     raise UserError("an action is of type call_tool (tool_name, arguments), answer (text) or list_tools: see /schema")
 
 
-def state(worlds: Worlds, id: str) -> dict[str, Any]:
+def state(served: Episodes, id: str) -> dict[str, Any]:
     """How far the episode is; of none, that nothing was done."""
-    visit = worlds.visits.get(id)
-    if visit is None:
+    episode = served.episodes.get(id)
+    if episode is None:
         return {"episode_id": None, "step_count": 0, "task_id": None, "done": False}
     return {
-        "episode_id": visit.id,
-        "step_count": visit.turns,
-        "task_id": visit.task.id,
-        "done": visit.result is not None,
+        "episode_id": episode.id,
+        "step_count": episode.turns,
+        "task_id": episode.task.id,
+        "done": episode.result is not None,
     }
 
 
-def _told(visit: Visit, observation: dict[str, Any]) -> dict[str, Any]:
-    result = visit.result
+def _told(episode: ServedEpisode, observation: dict[str, Any]) -> dict[str, Any]:
+    result = episode.result
     return {"observation": observation, "reward": _reward(result), "done": result is not None}
 
 
@@ -215,18 +215,18 @@ def _reward(result: Result | None) -> float | None:
     return None if result is None or result.status == "invalid" else result.score
 
 
-def _tools(visit: Visit) -> list[dict[str, Any]]:
-    return [{"name": t.name, "description": t.description, "input_schema": schema_of(t)} for t in visit.tools]
+def _tools(episode: ServedEpisode) -> list[dict[str, Any]]:
+    return [{"name": t.name, "description": t.description, "input_schema": schema_of(t)} for t in episode.tools]
 
 
 def _pictures(task: Task) -> list[str]:
     return [base64.b64encode(to_png(draw(picture))).decode() for picture in task.pictures]
 
 
-def _visit(worlds: Worlds, id: str) -> Visit:
-    if id not in worlds.visits:
+def _episode(served: Episodes, id: str) -> ServedEpisode:
+    if id not in served.episodes:
         raise UserError("no episode is open: reset first")
-    return worlds.visits[id]
+    return served.episodes[id]
 
 
 def _fault(code: str, text: str) -> dict[str, Any]:
@@ -247,30 +247,30 @@ _DEFAULT = "default"
 """Episode of HTTP requests that name none."""
 
 
-def _add_control(app: FastAPI, worlds: Worlds) -> None:
+def _add_control(app: FastAPI, served: Episodes) -> None:
     @app.post("/reset")
     def reset_(asked: dict[str, Any] | None = None) -> dict[str, Any]:
-        return _asked(lambda: reset(worlds, asked or {}, _DEFAULT)[1])
+        return _asked(lambda: reset(served, asked or {}, _DEFAULT)[1])
 
     @app.post("/step")
     def step_(asked: dict[str, Any]) -> dict[str, Any]:
         action = asked.get("action")
         id = str(asked.get("episode_id") or _DEFAULT)
-        return _asked(lambda: step(worlds, _visit(worlds, id), action if isinstance(action, dict) else {}))
+        return _asked(lambda: step(served, _episode(served, id), action if isinstance(action, dict) else {}))
 
     @app.get("/state")
     def state_(episode_id: str = _DEFAULT) -> dict[str, Any]:
-        return state(worlds, episode_id)
+        return state(served, episode_id)
 
 
-def _add_facts(app: FastAPI, worlds: Worlds) -> None:
+def _add_facts(app: FastAPI, served: Episodes) -> None:
     @app.get("/health")
     def health() -> dict[str, str]:
         return {"status": "healthy"}
 
     @app.get("/metadata")
     def metadata() -> dict[str, Any]:
-        kind = worlds.family
+        kind = served.family
         about = f"Tasks of the family {kind.name} (domain {kind.domain}, levels 0 to {kind.levels - 1})"
         return {"name": kind.name, "description": about, "version": ninefold.__version__, "author": "ninefold"}
 
@@ -279,8 +279,8 @@ def _add_facts(app: FastAPI, worlds: Worlds) -> None:
         return {"action": ACTION, "observation": OBSERVATION, "reset_observation": RESET, "state": STATE}
 
 
-def _add_tasks(app: FastAPI, worlds: Worlds) -> None:
-    name = worlds.family.name
+def _add_tasks(app: FastAPI, served: Episodes) -> None:
+    name = served.family.name
 
     def named(environment: str, split: Any) -> str:
         if environment.lower() != name:
@@ -292,7 +292,7 @@ def _add_tasks(app: FastAPI, worlds: Worlds) -> None:
     def record(split: str, index: Any) -> dict[str, Any]:
         if not isinstance(index, int) or not 0 <= index < COUNT:
             raise HTTPException(400, "Invalid task index")
-        task = worlds.task(split, index)
+        task = served.task(split, index)
         return {"id": task.id, "split": split, "index": index, "instruction": task.instruction}
 
     @app.get("/list_environments")

@@ -164,17 +164,17 @@ def serve(
 ) -> None:
     """Serve a family's worlds on this machine to other programs, as an OpenEnv environment or as an MCP server."""
     from ninefold.agent.env import family as find
-    from ninefold.serve.worlds import Worlds
+    from ninefold.serve.episodes import Episodes
 
     if split not in SPLITS or form not in ("openenv", "mcp"):
         raise UserError(f"--split is one of {', '.join(SPLITS)}, --as is openenv or mcp")
-    worlds = Worlds(family=find(family), split=cast(Split, split), level=level, seed=seed)
+    served = Episodes(family=find(family), split=cast(Split, split), level=level, seed=seed)
     if form == "mcp":
         from ninefold.serve.mcp import over_pipes
 
-        worlds.start()
-        over_pipes(worlds)
-        worlds.close()
+        served.start()
+        over_pipes(served)
+        served.close()
         return
     import uvicorn
 
@@ -182,7 +182,7 @@ def serve(
 
     check_port("127.0.0.1", port)
     err().print(f"{family} at http://127.0.0.1:{port} (Ctrl-C ends it)", style="bold", soft_wrap=True)
-    uvicorn.run(openenv_app(worlds), host="127.0.0.1", port=port, log_level="warning")
+    uvicorn.run(openenv_app(served), host="127.0.0.1", port=port, log_level="warning")
 
 
 @hack.command("run")

@@ -1,4 +1,4 @@
-"""Worlds of a family for clients elsewhere: each visit plays one task, and its verifier judges what it came to."""
+"""Episodes of a family for clients elsewhere: each plays one task, and its verifier judges what it came to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OVER = "the episode is over"
 
 
 @dataclass(slots=True, kw_only=True)
-class Visit:
+class ServedEpisode:
     """One client's attempt at one task."""
 
     id: str
@@ -35,17 +35,17 @@ class Visit:
 
 
 @dataclass(slots=True, kw_only=True)
-class Worlds:
-    """Opens, plays and judges visits. All worlds live in one thread, for there are some that may be used in one thread only."""
+class Episodes:
+    """Opens, plays and judges episodes. All served live in one thread, for there are some that may be used in one thread only."""
 
     family: Family
     split: Split = "train"
     level: int = 0
     seed: int = 0
-    """Of the task that a visit plays which asks for none."""
+    """Of the task that a episode plays which asks for none."""
     most: int = 256
-    """Visits open at once."""
-    visits: dict[str, Visit] = field(default_factory=dict[str, Visit])
+    """Episodes open at once."""
+    episodes: dict[str, ServedEpisode] = field(default_factory=dict[str, ServedEpisode])
     """Those open or judged, by id, until they leave."""
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     _verify: FreshVerifier = field(default_factory=FreshVerifier)
@@ -57,9 +57,9 @@ class Worlds:
         self._runtime = self._within(lambda: self._stack.enter_context(runtime_for(self.family)))
 
     def close(self) -> None:
-        """End all visits."""
-        for visit in [*self.visits.values()]:
-            self.leave(visit)
+        """End all episodes."""
+        for episode in [*self.episodes.values()]:
+            self.leave(episode)
         self._within(self._stack.close)
         self._thread.shutdown()
         self._verify.close()
@@ -73,43 +73,43 @@ class Worlds:
             raise UserError(f"levels of {self.family.name} are 0 to {self.family.levels - 1}, got {level}")
         return self._within(lambda: self.family.generate(split, level, self.seed if seed is None else seed))
 
-    def begin(self, task: Task, id: str = "") -> Visit:
-        """Open the task's world; a visit of the same id leaves. Raises UserError where the house is full."""
+    def begin(self, task: Task, id: str = "") -> ServedEpisode:
+        """Open the task's world; a episode of the same id leaves. Raises UserError where the house is full."""
         id = id or secrets.token_hex(16)
-        if id in self.visits:
-            self.leave(self.visits[id])
-        if len(self.visits) >= self.most:
+        if id in self.episodes:
+            self.leave(self.episodes[id])
+        if len(self.episodes) >= self.most:
             raise UserError(f"{self.most} episodes are open: close some")
         world = self._within(lambda: self.family.open(task, seed=task.seed, runtime=self._runtime))
-        self.visits[id] = Visit(id=id, task=task, tools=offered(self.family, task), world=world)
-        return self.visits[id]
+        self.episodes[id] = ServedEpisode(id=id, task=task, tools=offered(self.family, task), world=world)
+        return self.episodes[id]
 
-    def call(self, visit: Visit, call: Call) -> Observation:
-        """What the tool answers; the last call that the task's turns allow, and one that ends the world, end the visit."""
-        if visit.result is not None:
+    def call(self, episode: ServedEpisode, call: Call) -> Observation:
+        """What the tool answers; the last call that the task's turns allow, and one that ends the world, end the episode."""
+        if episode.result is not None:
             return Observation(text=OVER, done=True)
-        seen = self._within(lambda: visit.world.call(call))
-        visit.turns += 1
-        if seen.done or visit.turns >= visit.task.limits.turns:
-            self._judge(visit, None)
+        seen = self._within(lambda: episode.world.call(call))
+        episode.turns += 1
+        if seen.done or episode.turns >= episode.task.limits.turns:
+            self._judge(episode, None)
         return seen
 
-    def answer(self, visit: Visit, response: str) -> Result:
-        """Hand in the answer, which ends the visit; its verdict, or the one that it has already."""
-        if visit.result is None:
-            visit.turns += 1
-            self._judge(visit, response)
-        assert visit.result is not None
-        return visit.result
+    def answer(self, episode: ServedEpisode, response: str) -> Result:
+        """Hand in the answer, which ends the episode; its verdict, or the one that it has already."""
+        if episode.result is None:
+            episode.turns += 1
+            self._judge(episode, response)
+        assert episode.result is not None
+        return episode.result
 
-    def leave(self, visit: Visit) -> None:
+    def leave(self, episode: ServedEpisode) -> None:
         """Forget it."""
-        if self.visits.pop(visit.id, None) is not None:
-            self._within(visit.world.close)
+        if self.episodes.pop(episode.id, None) is not None:
+            self._within(episode.world.close)
 
-    def _judge(self, visit: Visit, response: str | None) -> None:
-        final = self._within(lambda: json.loads(json.dumps(visit.world.final(response))))
-        visit.result = self._verify(visit.task, final)
+    def _judge(self, episode: ServedEpisode, response: str | None) -> None:
+        final = self._within(lambda: json.loads(json.dumps(episode.world.final(response))))
+        episode.result = self._verify(episode.task, final)
 
     def _within(self, act: Callable[[], Value]) -> Value:
         return self._thread.submit(act).result()

@@ -1,4 +1,4 @@
-"""Worlds served as OpenEnv and MCP: gold gets full marks through either door, whoever does nothing gets nothing."""
+"""Episodes served as OpenEnv and MCP: gold gets full marks through either door, whoever does nothing gets nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ninefold.core.types import Call
 from ninefold.data.tasks.mcp import import_server
 from ninefold.serve.mcp import answer, over_pipes
 from ninefold.serve.openenv import openenv_app
-from ninefold.serve.worlds import Worlds
+from ninefold.serve.episodes import Episodes
 
 
 def moves(policy: ScriptedPolicy, step: Any) -> Any:
@@ -39,7 +39,7 @@ def moves(policy: ScriptedPolicy, step: Any) -> Any:
 
 @pytest.fixture
 def client() -> Iterator[TestClient]:
-    with TestClient(openenv_app(Worlds(family=family("assistant"), level=1))) as client:
+    with TestClient(openenv_app(Episodes(family=family("assistant"), level=1))) as client:
         yield client
 
 
@@ -100,16 +100,16 @@ def test_tasks_are_listed(client: TestClient) -> None:
 
 def test_mcp_clients_play_to_the_verdict() -> None:
     """Over the wire's own messages; a verdict is in `_meta` alone."""
-    worlds = Worlds(family=family("assistant"), level=1, seed=2)
-    worlds.start()
+    served = Episodes(family=family("assistant"), level=1, seed=2)
+    served.start()
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
-    told, session = answer(worlds, asked)
-    task = worlds.visits[session].task
+    told, session = answer(served, asked)
+    task = served.episodes[session].task
     assert told is not None
     assert told["result"]["instructions"] == task.instruction
 
     def ask(method: str, **params: Any) -> Any:
-        reply, _ = answer(worlds, {"jsonrpc": "2.0", "id": 2, "method": method, "params": params}, session)
+        reply, _ = answer(served, {"jsonrpc": "2.0", "id": 2, "method": method, "params": params}, session)
         assert reply is not None
         return reply.get("result", reply.get("error"))
 
@@ -127,9 +127,9 @@ def test_mcp_clients_play_to_the_verdict() -> None:
     assert "1" not in last["content"][0]["text"]
     assert ask("tools/call", name="fly")["code"] == -32602
     assert ask("sampling/create")["code"] == -32601
-    assert answer(worlds, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session) == (None, session)
-    assert answer(worlds, [])[0] is not None
-    worlds.close()
+    assert answer(served, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session) == (None, session)
+    assert answer(served, [])[0] is not None
+    served.close()
 
 
 def test_a_served_family_is_what_an_imported_task_asks_of() -> None:
@@ -155,12 +155,12 @@ def test_a_served_family_is_what_an_imported_task_asks_of() -> None:
 
 
 def test_pipes_answer_junk() -> None:
-    worlds = Worlds(family=family("arithmetic"))
-    worlds.start()
+    served = Episodes(family=family("arithmetic"))
+    served.start()
     out = io.StringIO()
     asked = ["{", "[]", "7", json.dumps({"id": 1, "method": "tools/list"}), json.dumps({"id": 2, "method": "ping"})]
-    over_pipes(worlds, io.StringIO("\n".join(asked) + "\n"), out)
-    worlds.close()
+    over_pipes(served, io.StringIO("\n".join(asked) + "\n"), out)
+    served.close()
     told = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [one.get("error", {}).get("code") for one in told] == [-32700, -32700, -32700, -32602, None]
 
