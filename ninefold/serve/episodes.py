@@ -36,13 +36,13 @@ class ServedEpisode:
 
 @dataclass(slots=True, kw_only=True)
 class Episodes:
-    """Opens, plays and judges episodes. All served live in one thread, for there are some that may be used in one thread only."""
+    """Opens, plays and judges them. All worlds live in one thread, for there are some that may be used in one thread only."""
 
     family: Family
     split: Split = "train"
     level: int = 0
     seed: int = 0
-    """Of the task that a episode plays which asks for none."""
+    """Of the task that an episode plays which asks for none."""
     most: int = 256
     """Episodes open at once."""
     episodes: dict[str, ServedEpisode] = field(default_factory=dict[str, ServedEpisode])

@@ -21,7 +21,7 @@ from ninefold.agent.env.declared import schema_of
 from ninefold.agent.env.mcp import SESSION, VERSION
 from ninefold.core.errors import NinefoldError, UserError
 from ninefold.core.types import Call
-from ninefold.serve.episodes import ServedEpisode, Episodes
+from ninefold.serve.episodes import Episodes, ServedEpisode
 
 ANSWER = "submit_answer"
 """The tool that hands in the answer."""

@@ -21,8 +21,8 @@ from ninefold.core.errors import NinefoldError, UserError
 from ninefold.core.types import SPLITS, Call, Result, Task
 from ninefold.media.png import to_png
 from ninefold.media.scene import draw
+from ninefold.serve.episodes import Episodes, ServedEpisode
 from ninefold.serve.mcp import add_mcp, answer
-from ninefold.serve.episodes import ServedEpisode, Episodes
 
 COUNT = 1_000
 """Tasks that are named of each split: seeds 0 to 999; any other seed can be asked for as well."""

@@ -20,9 +20,9 @@ from ninefold.core.errors import SandboxError
 from ninefold.core.protocols import Move, Observation, ScriptedPolicy
 from ninefold.core.types import Call
 from ninefold.data.tasks.mcp import import_server
+from ninefold.serve.episodes import Episodes
 from ninefold.serve.mcp import answer, over_pipes
 from ninefold.serve.openenv import openenv_app
-from ninefold.serve.episodes import Episodes
 
 
 def moves(policy: ScriptedPolicy, step: Any) -> Any:
