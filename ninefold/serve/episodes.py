@@ -74,7 +74,7 @@ class Episodes:
         return self._within(lambda: self.family.generate(split, level, self.seed if seed is None else seed))
 
     def begin(self, task: Task, id: str = "") -> ServedEpisode:
-        """Open the task's world; a episode of the same id leaves. Raises UserError where the house is full."""
+        """Open the task's world; an episode of the same id leaves. Raises UserError where the house is full."""
         id = id or secrets.token_hex(16)
         if id in self.episodes:
             self.leave(self.episodes[id])

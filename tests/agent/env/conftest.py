@@ -10,8 +10,8 @@ from ninefold.core.errors import SandboxUnavailable
 from ninefold.core.protocols import SandboxRuntime
 from ninefold.sandbox.runtime import open_runtime
 
-LONG = {"kernels": range(1, 5), "office": range(3, 5), "web": range(1, 5)}
-"""Family → levels of hundreds of calls, or whose every verdict takes a compiler or a browser a good part of a second: they are
+LONG = {"kernels": range(1, 5), "office": range(3, 5), "software": range(2, 5), "web": range(1, 5)}
+"""Family → levels of hundreds of calls, or whose every verdict takes a good part of a second (a compiler, a browser): they are
 played in `make test-full` alone."""
 
 
