@@ -85,10 +85,14 @@ def wrong(steps: Sequence[Step], played: Played) -> str | None:
 
 
 def observed(steps: Sequence[Step], played: Played) -> list[Any]:
-    """What a script comes to: texts and answers as they are, of shapes whether they are as wanted."""
+    """What a script comes to: texts and answers as they are; of shapes, and of answers whose body no brief asks for, whether
+    they are as wanted."""
     looks = [step for step in steps if step.do in LOOKS]
-    shapes = ("boxes", "portrait")
-    told = [_differs(step, seen) if step.do in shapes else seen for step, seen in zip(looks, played.seen)]
+
+    def loose(step: Step) -> bool:
+        return step.do in ("boxes", "portrait") or (step.do == "ask" and step.want[1] is None)
+
+    told = [_differs(step, seen) if loose(step) else seen for step, seen in zip(looks, played.seen)]
     return [*told, played.fault]
 
 
