@@ -18,6 +18,7 @@ _FAMILIES: dict[str, str] = {
     "picture": "ninefold.agent.env.picture:Picture",
     "assistant": "ninefold.agent.env.assistant:Assistant",
     "research": "ninefold.agent.env.research:Research",
+    "professional": "ninefold.agent.env.professional:Professional",
     "expression": "ninefold.agent.env.expression:Expression",
     "repair": "ninefold.agent.env.repair:Repair",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -242,7 +242,7 @@ class _Session:
         self._turns += 1
         self._response = move.response
         self._observations = [self._call(call) for call in move.calls]
-        self._seen += self._observations
+        self._seen += map(_untimed, self._observations)
         ended = any(observation.done for observation in self._observations)
         self.done = not move.calls or ended or self._turns == self._task.limits.turns
 
@@ -258,6 +258,13 @@ class _Session:
             self._world.close()
             self._world = self._case.family.restore(self._task, saved, runtime=self._case.runtime)
         return self._world.call(call)
+
+
+def _untimed(observation: Observation) -> Observation:
+    """Without how long it took, which no seed fixes."""
+    if observation.data is None or "seconds" not in observation.data:
+        return observation
+    return replace(observation, data={name: value for name, value in observation.data.items() if name != "seconds"})
 
 
 def _transcript(session: _Session) -> list[object]:
