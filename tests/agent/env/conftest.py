@@ -10,6 +10,9 @@ from ninefold.core.errors import SandboxUnavailable
 from ninefold.core.protocols import SandboxRuntime
 from ninefold.sandbox.runtime import open_runtime
 
+LONG = {"professional": (2, 3, 4), "research": (5,)}
+"""Family → levels that cost more than every run can pay; `make test-full` plays them."""
+
 
 @pytest.fixture(scope="module")
 def isolated() -> Iterator[SandboxRuntime]:

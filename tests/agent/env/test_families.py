@@ -13,10 +13,16 @@ from ninefold.agent.env.check import PROMISES, Case
 from ninefold.core.protocols import Family, SandboxRuntime
 from ninefold.core.types import Call
 
-CASES = [(name, level) for name, member in families().items() for level in range(member.levels)]
+from .conftest import LONG
+
+CASES = [
+    pytest.param((name, level), id=f"{name}-{level}", marks=[pytest.mark.full] if level in LONG.get(name, ()) else [])
+    for name, member in families().items()
+    for level in range(member.levels)
+]
 
 
-@pytest.fixture(params=CASES, ids=[f"{name}-{level}" for name, level in CASES])
+@pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest) -> tuple[Family, int, SandboxRuntime | None]:
     """(family, level, runtime if it needs one)"""
     name, level = request.param

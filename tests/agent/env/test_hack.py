@@ -26,6 +26,8 @@ from ninefold.core.errors import UserError
 from ninefold.core.protocols import Move, SandboxRuntime
 from ninefold.core.types import Result, Task
 
+from .conftest import LONG
+
 SOURCES = [source for program in (*FUNCTIONS, *MODULES) for source in program.files.values()]
 SOURCES = [source.replace("<a>", "3").replace("<b>", "4") for source in SOURCES]
 
@@ -34,11 +36,12 @@ SOURCES = [source.replace("<a>", "3").replace("<b>", "4") for source in SOURCES]
 def test_no_attack_succeeds(name: str, request: pytest.FixtureRequest) -> None:
     member = family(name)
     runtime = request.getfixturevalue("isolated") if member.isolated else None
-    report = attack(member, seeds=1, mutants=12, runtime=runtime)
+    levels = [level for level in range(member.levels) if level not in LONG.get(name, ())]
+    report = attack(member, levels=levels, seeds=1, mutants=12, runtime=runtime)
     assert report.successes == ()
     assert report.rate == 0.0
     assert report.failed > report.invalid, "a suite that judges nothing finds nothing"
-    assert report.attacks >= member.levels * 20
+    assert report.attacks >= len(levels) * 20
     assert report.mutants == report.failed + len(report.equivalent) >= 12
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -83,19 +83,21 @@ class _Tally:
 def attack(
     family: Family,
     *,
+    levels: Sequence[int] | None = None,
     seeds: int = 2,
     mutants: int = 200,
     seed: int = 0,
     runtime: SandboxRuntime | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Play all hacks on `seeds` tasks of each level and about `mutants` mutants over all levels.
+    """Play all hacks on `seeds` tasks of each of `levels`, or of all, and about `mutants` mutants over them.
 
     `seed` chooses tasks and mutants. Raises UserError where gold itself does not pass: then nothing would be learned.
     """
     tally = _Tally()
-    wanted = -(-mutants // family.levels)
-    for level in range(family.levels):
+    attacked = range(family.levels) if levels is None else levels
+    wanted = -(-mutants // len(attacked))
+    for level in attacked:
         before = tally.mutants
         for number in range(max(seeds, wanted)):
             made = tally.mutants - before
