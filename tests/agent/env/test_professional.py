@@ -104,6 +104,8 @@ def test_formulas_come_to_what_excel_makes_of_them(formula: str, value: object) 
         ("=10^400", "#NUM!"),
         ("=VLOOKUP(99,A!A1:B3,2,FALSE)", "#N/A"),
         ("=" + "(" * 60 + "1" + ")" * 60, "#NAME?"),
+        ("=ROUND(1,400)", "#NUM!"),
+        ("=1" + "+1" * 990, "#NUM!"),
         ("=WEBSERVICE(1)", "#NAME?"),
         ("=__import__(1)", "#NAME?"),
     ],
@@ -117,6 +119,12 @@ def test_what_has_no_value_says_so(formula: str, code: str) -> None:
 def test_circles_are_told(rows: list[list[papers.Cell]]) -> None:
     with pytest.raises(Foul, match="circle"):
         read(papers.workbook({"S": rows})).computed({}).value(("s", 1, 1))
+
+
+def test_text_that_doubles_is_cut_short() -> None:
+    rows: list[list[papers.Cell]] = [["tea"], *([f"=A{n}&A{n}"] for n in range(1, 60))]
+    with pytest.raises(Fault, match="#VALUE!"):
+        read(papers.workbook({"S": rows})).computed({}).value(("s", 60, 1))
 
 
 def test_a_long_chain_is_computed() -> None:

@@ -55,7 +55,7 @@ class Professional:
             level=level,
             seed=seed,
             shape=f"professional/{level}/{kind}",
-            instruction=drawn.instruction + (_HANDING_IN if level else ""),
+            instruction=drawn.instruction + (_TOOL if level > 1 else ""),
             tools=_ALL if level else _FEW,
             files=dict(drawn.files),
             data={
@@ -114,7 +114,7 @@ class Professional:
         return (*asked, FILE, OUT, " , ", f"Created {OUT}", f"Updated {OUT}", "done")
 
 
-_HANDING_IN = " python3 papers.py shows and makes Word files and workbooks."
+_TOOL = " Word files and workbooks are shown and made by papers.py; python3 papers.py says how."
 
 
 def _case(rng: Random, level: int) -> tuple[str, Case]:

@@ -16,6 +16,7 @@ from ninefold.agent.env.professional.values import (
     Value,
     grid,
     items,
+    joined,
     number,
     rounded,
     single,
@@ -245,7 +246,7 @@ def _weekday(of: Value, kind: Value = 1.0) -> float:
 def _workday(start: Value, days: Value, holidays: Value = None) -> float:
     at, left, free = day(start), int(number(days)), {int(x) for x in _numbers(holidays) if x}
     step = timedelta(days=1 if left > 0 else -1)
-    if abs(left) > 5_000:
+    if abs(left) > 1_000:
         raise Fault("#NUM!")
     while left:
         at += step
@@ -258,7 +259,7 @@ def _networkdays(start: Value, end: Value, holidays: Value = None) -> float:
     first, last, free = day(start), day(end), {int(x) for x in _numbers(holidays) if x}
     sign = 1 if first <= last else -1
     first, last = min(first, last), max(first, last)
-    if (last - first).days > 20_000:
+    if (last - first).days > 2_000:
         raise Fault("#NUM!")
     days = (first + timedelta(days=n) for n in range((last - first).days + 1))
     return float(sign * sum(at.weekday() < 5 and serial(at) not in free for at in days))
@@ -361,8 +362,8 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "UPPER": lambda x: text(x).upper(),
     "LOWER": lambda x: text(x).lower(),
     "VALUE": lambda x: number(text(x)),
-    "CONCATENATE": lambda *v: "".join(map(text, v)),
-    "CONCAT": lambda *v: "".join(text(x) for of in v for x in items(of)),
+    "CONCATENATE": joined,
+    "CONCAT": lambda *v: joined(*(x for of in v for x in items(of))),
     "TRUE": lambda: True,
     "FALSE": lambda: False,
     "NA": lambda: _raise("#N/A"),

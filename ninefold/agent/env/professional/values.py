@@ -44,6 +44,14 @@ def text(value: Value) -> str:
     return f"{value:.15g}" if isinstance(value, int | float) else value
 
 
+def joined(*values: Value) -> str:
+    """Texts one behind the other. Raises Fault where they are more than a cell holds: doubled often enough, any text is."""
+    found = "".join(map(text, values))
+    if len(found) > 32_767:
+        raise Fault("#VALUE!")
+    return found
+
+
 def truth(value: Value) -> bool:
     """A value where a condition is wanted."""
     value = single(value)

@@ -23,12 +23,12 @@ Place = tuple[str, int, int]
 MOST_BYTES = 8 << 20
 """Of a package, unpacked."""
 MOST_PARTS = 200
-MOST_CELLS = 20_000
+MOST_CELLS = 10_000
 MOST_ROWS = 5_000
 MOST_COLUMNS = 200
 MOST_STEPS = 200_000
 """Cells computed for one set of inputs."""
-MOST_READ = 5_000_000
+MOST_READ = 2_000_000
 """Cells looked at for one set of inputs."""
 
 _FORBIDDEN = ("externallink", "vbaproject", "embeddings", "activex", "connections.xml", "macrosheet", "oleobject")
@@ -247,6 +247,8 @@ class Computation:
             self.known[place] = next(items(value)) if isinstance(value, list) and value else single(value)
         except Fault as fault:
             self.known[place] = fault
+        except RecursionError:  # a formula of a thousand terms
+            self.known[place] = Fault("#NUM!")
 
     def _plain(self, place: Place) -> Scalar | Fault:
         if place in self.inputs:
