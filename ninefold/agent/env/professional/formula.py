@@ -21,6 +21,8 @@ from ninefold.agent.env.professional.values import Array, Fault, Scalar, Value, 
 
 _LONGEST = 2_000
 """Characters of a formula."""
+_MOST_TOKENS = 300
+"""So that no computation is deeper than the stack."""
 _DEEPEST = 40
 """Brackets within brackets."""
 
@@ -148,6 +150,8 @@ def compiled(formula: str, sheet: str, names: Mapping[str, Area]) -> Term:
         tokens = [token for token in Tokenizer(formula).items if token.type != Token.WSPACE]
     except (TokenizerError, IndexError):
         raise Fault("#NAME?") from None
+    if len(tokens) > _MOST_TOKENS:
+        raise Fault("#NUM!")
     return _Parser(tokens, sheet, names).formula()
 
 
