@@ -20,6 +20,7 @@ _FAMILIES: dict[str, str] = {
     "tally": "ninefold.agent.env.tally:Tally",
     "office": "ninefold.agent.env.office:Office",
     "research": "ninefold.agent.env.research:Research",
+    "professional": "ninefold.agent.env.professional:Professional",
     "expression": "ninefold.agent.env.expression:Expression",
     "repair": "ninefold.agent.env.repair:Repair",
     "visual": "ninefold.agent.env.visual:Visual",

@@ -10,7 +10,14 @@ from ninefold.core.errors import SandboxUnavailable
 from ninefold.core.protocols import SandboxRuntime
 from ninefold.sandbox.runtime import open_runtime
 
-LONG = {"kernels": range(1, 5), "office": range(3, 5), "software": range(2, 5), "web": range(1, 5)}
+LONG = {
+    "kernels": range(1, 5),
+    "office": range(3, 5),
+    "professional": range(2, 5),
+    "research": (5,),
+    "software": range(2, 5),
+    "web": range(1, 5),
+}
 """Family → levels of hundreds of calls, or whose every verdict takes a good part of a second (a compiler, a browser): they are
 played in `make test-full` alone."""
 

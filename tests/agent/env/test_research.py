@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ninefold.agent.env.names import NAMES
 from ninefold.agent.env.play import play
-from ninefold.agent.env.research import Research
-from ninefold.agent.env.research.assignment import CORRECTIONS
+from ninefold.agent.env.research import Research, report
+from ninefold.agent.env.research.assignment import CORRECTIONS, LEVELS
 from ninefold.agent.env.research.facts import RELATIONS, Fact, sentences
+from ninefold.agent.env.research.inquiry import Wanted
 from ninefold.agent.env.research.note import judge, parse, write
+from ninefold.agent.env.research.stacks import stacks
+from ninefold.core.errors import UserError
 from ninefold.core.protocols import Style
 from ninefold.core.types import EFFORTS, Call
 
@@ -64,7 +69,7 @@ def test_judgement(note, score):
     assert judge(note, WANTED, TEXTS, []).score == 0.0
 
 
-@pytest.mark.parametrize("level", range(FAMILY.levels))
+@pytest.mark.parametrize("level", range(len(LEVELS)))
 def test_each_fact_stands_in_one_document_and_what_overrules_it_wins(level):
     for seed in range(15):
         task = FAMILY.generate("train", level, seed)
@@ -104,8 +109,84 @@ def test_more_effort_finds_more(level):
 
 
 def test_the_example_in_the_task_is_nobodys_answer():
-    for level in range(FAMILY.levels):
+    for level in range(len(LEVELS)):
         task = FAMILY.generate("dev", level, 1)
         example = task.instruction.rpartition(": ")[2]
         assert all(example.split()[-2] not in d["text"] for d in task.data["documents"] if d["text"].endswith(" ."))
         assert FAMILY.verify(task, {"response": example, "shown": ["0", "1"]}).score == 0.0
+
+
+STATED = (
+    Wanted("A refers to B", "1", ("B",)),
+    Wanted("the default of n in B is 5", "2", ("n", "5")),
+    Wanted("B refers to C", "2", ("C",)),
+)
+PAGES = {"1": "A(x)\n\nSee Also\n--------\nB : more", "2": "B(n=5, m=55)\n\nSee Also\n--------\nC"}
+
+
+@pytest.mark.parametrize(
+    ("claims", "score"),
+    [
+        ([("A refers to B", "1", "B : more"), ("the default of n in B is 5", "2", "n=5"), ("B refers to C", "2", "C")], 1.0),
+        ([("A refers to B", "1", "B"), ("the default of n in B is 5", "2", "n=5")], 2 / 3),
+        ([("A refers to B", "1", "See Also -------- B"), ("B refers to C", "2", "C")], 2 / 3),
+        # One claim of four is unsupported: three of three found, times three quarters.
+        (
+            [
+                ("A refers to B", "1", "B"),
+                ("the default of n in B is 5", "2", "n=5"),
+                ("B refers to C", "2", "C"),
+                ("A", "1", "x"),
+            ],
+            0.75,
+        ),
+        ([("A refers to B", "1", "B"), ("A refers to C", "1", "B")], 0.0),
+        ([("the default of n in B is 5", "2", "m=55")], 0.0),
+        ([("the default of n in B is 5", "2", "n=6")], 0.0),
+        ([("the default of n in B is 5", "1", "n=5")], 0.0),
+        ([("the default of n in B is 5", "2", "n=5"), ("the default of n in B is 5", "2", "B(n=5")], 0.0),
+        ([*((one.text, one.cited, "n=5") for one in STATED), ("the default of n in B is 6", "2", "n=5")], 0.0),
+    ],
+)
+def test_a_report_is_worth_what_it_supports(claims, score):
+    assert report.judge(report.write(claims), STATED, PAGES, ["1", "2"]).score == pytest.approx(score)
+    assert report.judge(report.write(claims), STATED, PAGES, []).score == 0.0
+
+
+@pytest.mark.parametrize("text", ["", "A refers to B", '- A refers to B [1 ""]', '- A refers to B [1 "B"]\nand so on', None, 7])
+def test_what_is_no_report_is_worth_nothing(text):
+    assert report.judge(text, STATED, PAGES, ["1", "2"]).score == 0.0
+
+
+@given(st.text())
+def test_any_report_is_read_in_time(text):
+    claims = report.parse(f"- {text} [1 " * 40)
+    assert claims is None or all(claim.cited.isdigit() for claim in claims)
+
+
+@pytest.mark.parametrize("level", range(len(LEVELS), FAMILY.levels))
+def test_every_claim_of_deep_research_can_be_found(level):
+    for seed in range(3):
+        task = FAMILY.generate("dev", level, seed)
+        entries = {entry.id: entry for entry in stacks().entries.values()}
+        for text, cited, marks in task.data["wanted"]:
+            assert all(mark in entries[cited].text for mark in marks)
+            assert entries[cited].title in text
+        for trail in task.data["trails"]:
+            held = [entry.title for entry in entries.values() if trail["quote"] in entry.prose]
+            assert held == [trail["titles"][0]]
+
+
+def test_deep_research_pays_for_looking_longer():
+    found = {}
+    for effort in EFFORTS:
+        tasks = [FAMILY.generate("train", len(LEVELS), seed) for seed in range(12)]
+        scores = [play(FAMILY, t, FAMILY.demonstrate(t, Style(effort=effort, seed=0)))[0].score for t in tasks]
+        found[effort] = sum(scores) / len(scores)
+    assert found["low"] < found["high"] <= found["max"], found
+
+
+def test_deep_research_goes_on_with_the_same_documents_alone():
+    task = FAMILY.generate("train", len(LEVELS), 0)
+    with pytest.raises(UserError, match="other versions"):
+        FAMILY.open(replace(task, data={**task.data, "stacks": "others"}), seed=0)
