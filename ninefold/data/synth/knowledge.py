@@ -15,13 +15,15 @@ from ninefold.data.synth.target import Cell
 from ninefold.index import Document
 
 BLANK = "____"
+FEWEST = 4
+"""Different words of a quote that is asked about."""
 _ORDER = ("first", "second")
 
 
 def knowledge(cell: Cell, nodes: Sequence[Node], graph: Graph, documents: tuple[Document, ...]) -> Draft | str:
     """A draft, or why there is none."""
     quotes = [blanked(node, nodes) for node in nodes]
-    if any(len(words_of(quote)) < 4 for quote in quotes):
+    if not all(map(telling, quotes)):
         return "a definition says too little"
     answer = [[node.name, *node.aliases] for node in nodes]
     sources = sorted({evidence.url for node in nodes for evidence in node.evidence})
@@ -37,7 +39,7 @@ def knowledge(cell: Cell, nodes: Sequence[Node], graph: Graph, documents: tuple[
         expected={"answer": answer, "sources": sources},
         evidence=tuple(evidence for node in nodes for evidence in node.evidence),
         documents=documents,
-        guesses=tuple(_guesses(cell, quotes, sources)),
+        guesses=tuple(guesses(cell, quotes, sources, len(quotes))),
         mutants=tuple(_mutants(gold, graph, nodes)),
     )
 
@@ -47,9 +49,30 @@ def blanked(node: Node, nodes: Sequence[Node]) -> str:
     text = re.sub(r"^[^():]+ \(noun\): ", "", node.definition)
     full = {name for other in nodes for name in (other.name, *other.aliases)}
     names = full | {name.rpartition(".")[2] for name in full}
-    for name in sorted(names, key=lambda name: (-len(name), name)):
+    low = text.casefold()
+    for name in sorted((name for name in names if name.casefold() in low), key=lambda name: (-len(name), name)):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?:s|es)?(?!\w)", BLANK, text, flags=re.IGNORECASE)
     return text
+
+
+def telling(quote: str) -> bool:
+    """Whether there is enough in a quote to know a thing by."""
+    return len(words_of(quote)) >= FEWEST
+
+
+def gives_away(quote: str, name: str) -> bool:
+    """Whether a name, or its last part, stands in a quote, however it is written."""
+    return squashed(name.rpartition(".")[2]) in squashed(quote)
+
+
+def squashed(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text.casefold())
+
+
+def askable(node: Node) -> bool:
+    """Whether its definition tells enough of it, and not its name."""
+    quote = blanked(node, [node])
+    return telling(quote) and not any(gives_away(quote, name) for name in (node.name, *node.aliases))
 
 
 def _instruction(cell: Cell, quotes: Sequence[str]) -> str:
@@ -68,13 +91,13 @@ def _instruction(cell: Cell, quotes: Sequence[str]) -> str:
     )
 
 
-def _guesses(cell: Cell, quotes: Sequence[str], sources: Sequence[str]) -> list[str]:
-    """Closed book: every run of up to four words of the quotes, told the sources besides."""
+def guesses(cell: Cell, quotes: Sequence[str], sources: Sequence[str], names: int) -> list[str]:
+    """Closed book: every run of up to four words of the quotes in each of the `names` places, told the sources besides."""
     runs = [cell.domain, ""]
     for quote in quotes:
         words = re.findall(r"[\w.-]+", quote)
         runs += [" ".join(words[i : i + n]) for n in range(1, 5) for i in range(len(words) - n + 1)]
-    return [json.dumps({"answer": [run] * len(quotes), "sources": list(sources)}) for run in dict.fromkeys(map(normal, runs))]
+    return [json.dumps({"answer": [run] * names, "sources": list(sources)}) for run in dict.fromkeys(map(normal, runs))]
 
 
 def _mutants(gold: dict[str, list[str]], graph: Graph, nodes: Sequence[Node]) -> list[str]:
