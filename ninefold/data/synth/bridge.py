@@ -48,15 +48,14 @@ def mentions(text: str, calls: set[Words]) -> bool:
 
 def plainly(text: str, names: Sequence[str]) -> bool:
     """Whether the text names a thing so that no other can be meant: by a name of several words, by the whole name of a
-    function or class, or by its last part where that is no plain word or is set as code."""
+    function or class, or by its last part where that is no plain word."""
     for name in names:
         last = name.rpartition(".")[2]
         if last == name:
             plain = len(tokens(name)) > 1 and mentions(text, {tokens(name)})
         else:
-            whole, part = re.escape(name), re.escape(last)
-            word = rf"|\b{part}\b" if _CODE.search(last) else ""
-            plain = re.search(rf"(?<![\w.]){whole}(?!\w)|[`.]{part}`{word}", text) is not None
+            part = rf"|\b{re.escape(last)}\b" if _CODE.search(last) else ""
+            plain = re.search(rf"(?<![\w.]){re.escape(name)}(?!\w|\.\w){part}", text) is not None
         if plain:
             return True
     return False
@@ -171,12 +170,13 @@ def bridge(cell: Cell, nodes: Sequence[Node], graph: Graph, documents: tuple[Doc
 
 
 def _instruction(cell: Cell, quotes: Sequence[str]) -> str:
+    blanks = f"({BLANK} stands for a name that is not given.) " if any(BLANK in quote for quote in quotes) else ""
     return (
         f"The folder documents/ holds texts on {cell.domain}; the first line of each is its address, the second its title.\n"
         "Two things are defined or documented in these words, each in a text of its own:\n\n"
         f'- the first: "{quotes[0]}"\n- the second: "{quotes[1]}"\n\n'
-        f"({BLANK} stands for a name that is not given.) Just one other text names both of them, each by one of its names, in "
-        "the singular or plural, a function or class perhaps by the last part of its name alone. What does that text define or "
+        f"{blanks}Just one other text names both of them, each by one of its names, in the "
+        "singular or plural, a function or class perhaps by the last part of its name alone. What does that text define or "
         "document? Write answer.json with its full name as that text's title gives it, and the addresses of that text and of "
         'those that define the two: {"answer": ["…"], "sources": ["doc://…"]}\n'
     )

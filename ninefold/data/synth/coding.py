@@ -29,6 +29,23 @@ CALLS = 8
 """Hidden calls of a task, at most."""
 _FEWEST = 4
 """Calls with different results that a function must answer."""
+_MACHINE = frozenset(
+    {
+        "getpass",
+        "inspect",
+        "linecache",
+        "locale",
+        "os",
+        "platform",
+        "shutil",
+        "site",
+        "socket",
+        "subprocess",
+        "sysconfig",
+        "time",
+    }
+)
+"""Modules whose answers depend on the machine, its settings or its files."""
 _PROBE_LIMITS = ExecLimits(seconds=5.0, memory_mb=256, processes=8)
 _PROBE = """
 import importlib, inspect, itertools, json, sys
@@ -75,7 +92,11 @@ class Functions:
     def of(self, node: Node) -> Function | None:
         """None where it is no function of the standard library, or does not answer enough calls differently."""
         documented = bool(node.evidence) and node.evidence[0].url.startswith(f"doc://{PYTHON}/")
-        if not documented or re.fullmatch(r"[a-z_][\w.]*\.[a-z]\w*", node.name) is None:
+        if (
+            not documented
+            or node.name.partition(".")[0] in _MACHINE
+            or re.fullmatch(r"[a-z_][\w.]*\.[a-z]\w*", node.name) is None
+        ):
             return None
         if node.name not in self._tried:
             function = self._tried[node.name] = self._try(node.name)

@@ -18,6 +18,7 @@ BLANK = "____"
 FEWEST = 4
 """Different words of a quote that is asked about."""
 _ORDER = ("first", "second")
+"""A set has two at most."""
 
 
 def knowledge(cell: Cell, nodes: Sequence[Node], graph: Graph, documents: tuple[Document, ...]) -> Draft | str:
@@ -76,17 +77,12 @@ def askable(node: Node) -> bool:
 
 
 def _instruction(cell: Cell, quotes: Sequence[str]) -> str:
-    related = {
-        "single": "What",
-        "siblings": "Two things of one kind",
-        "chain": "A thing and another that is finer",
-        "pair": "Two things of different kinds",
-    }
     lines = "\n".join(f'- the {_ORDER[i]}: "{quote}"' for i, quote in enumerate(quotes))
+    what = "What is defined or documented there" if len(quotes) == 1 else "Which two things are defined or documented there"
+    blanks = f"({BLANK} stands for a name that is asked for.) " if any(BLANK in quote for quote in quotes) else ""
     return (
         f"The folder documents/ holds texts on {cell.domain}; the first line of each is its address, the second its title.\n"
-        f"{related[cell.relation]} do they define or document in these words?\n\n{lines}\n\n"
-        f"({BLANK} stands for a name that is asked for.) Write answer.json with the full names as the documents give them, in "
+        f"{what} in these words?\n\n{lines}\n\n{blanks}Write answer.json with the full names as the documents give them, in "
         'this order, and the addresses of the documents that say so: {"answer": ["…"], "sources": ["doc://…"]}\n'
     )
 

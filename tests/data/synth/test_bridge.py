@@ -57,7 +57,7 @@ def draft_of(graph: Graph, bridges: Bridges, texts: dict[str, str]) -> Draft:
         ("a reef and a bend", ["reef bend"], False, False),
         ("see os.path.split_all for more", ["posixpath.split_all"], True, True),
         ("we split the rest", ["posixpath.split"], True, False),
-        ("use `split` on the rest", ["posixpath.split"], True, True),
+        ("from posixpath.split.more", ["posixpath.split"], True, False),
         ("posixpath.split does it", ["posixpath.split"], True, True),
         ("a knot", ["knot"], True, False),
     ],

@@ -23,13 +23,13 @@ from ninefold.data.synth.library import Library
 from ninefold.data.synth.propose import Rules
 from ninefold.data.synth.synthesise import Synthesis, read_journal, synthesise
 from ninefold.data.synth.target import Cell, Target, deviation, neediest
-from ninefold.data.synth.weak import Model
+from ninefold.data.synth.weak import Model, Weak
 from ninefold.index import Document
 from ninefold.sandbox.namespace import NamespaceRuntime
 
 FIELDS = {"coding": Field(seeds=("posixpath", "ornament"))}
 TARGET = Target(domain={"coding": 1}, granularity={"coarse": 1}, type={"knowledge": 1, "coding": 1}, relation={"single": 1})
-CONFIG = Synthesis(target=TARGET, tasks=4, patience=6)
+CONFIG = Synthesis(target=TARGET, tasks=4, patience=6, weak=Weak(words=1))
 DOCUMENTS = {
     "posixpath": "Common operations on path names of one family of systems.",
     "posixpath.basename": "Returns the final component of a pathname, after the last slash.",
@@ -124,6 +124,17 @@ def draft(graph, runtime):
     return made
 
 
+@dataclass(frozen=True)
+class Scripted:
+    """Gives what is expected in so many attempts of twelve."""
+
+    right: int
+
+    def attempt(self, draft, number):
+        answer = {"answer": [names[0] for names in draft.expected["answer"]], "sources": draft.expected["sources"]}
+        return json.dumps(answer) if number < self.right else "no JSON"
+
+
 def wrong(expected):
     return json.dumps({"answer": [expected], "sources": ["doc://python/3/finial.txt"]})
 
@@ -141,34 +152,29 @@ def wrong(expected):
     ],
 )
 def test_gates(draft, runtime, gate, broken):
-    gates = Gates(library=LIBRARY, runtime=runtime, contamination=Contamination([]))
+    gates = Gates(library=LIBRARY, runtime=runtime, contamination=Contamination([]), weak=Scripted(6))
     refusal = gates.refusal(broken(draft))
     assert refusal is not None
     assert refusal.gate == gate
 
 
 def test_gates_that_compare(draft, runtime):
-    gates = Gates(library=LIBRARY, runtime=runtime, contamination=Contamination([]))
+    gates = Gates(library=LIBRARY, runtime=runtime, contamination=Contamination([]), weak=Scripted(6))
     assert gates.refusal(draft) is None
     gates.accept(draft)
     assert gates.refusal(draft).gate == "near-duplicate"
     assert gates.refusal(replace(draft, nodes=("another",))).reason.startswith("likeness")
     held = heldout([f'Which word is it? "{draft.quotes[0]}"'])
-    gates = Gates(library=LIBRARY, runtime=runtime, contamination=held)
+    gates = Gates(library=LIBRARY, runtime=runtime, contamination=held, weak=Scripted(6))
     assert gates.refusal(draft).gate == "decontaminated"
     copy = Document(id="doc://python/3/pommel.txt", title="pommel", text=DOCUMENTS["finial.txt"].replace("finial", "pommel"))
-    gates = Gates(library=Library.of([*LIBRARY.documents.values(), copy]), runtime=runtime, contamination=Contamination([]))
+    gates = Gates(
+        library=Library.of([*LIBRARY.documents.values(), copy]),
+        runtime=runtime,
+        contamination=Contamination([]),
+        weak=Scripted(6),
+    )
     assert gates.refusal(draft).gate == "unique answer"
-
-
-@dataclass(frozen=True)
-class Scripted:
-    """Gives the gold in so many attempts of twelve."""
-
-    right: int
-
-    def attempt(self, draft, number):
-        return draft.gold if number < self.right else "no JSON"
 
 
 @pytest.mark.parametrize(("right", "refused"), [(0, True), (1, False), (11, False), (12, True)])
