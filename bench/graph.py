@@ -4,7 +4,7 @@
 not done twice: counts it and its tasks (`ninefold synth big` makes those); grows it again under kill -9; compares what each
 look-up for equal nodes finds; grows a graph with our endpoint proposer and one with endless-learning (`make referees`) from
 the same documents, seeds and number of chat completions, answered by one deterministic stand-in (bench/graph_endpoint.py);
-and reads the verdicts of a person on a sample of the tasks (bench/graph_read.json; `--draw 50` prints a sample to read).
+and reads the verdicts of a reader on a sample of the tasks (bench/graph_read.json; `--draw 50` prints a sample to read).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from itertools import combinations, islice
 
 from ninefold.data.synth.draft import Draft
 from ninefold.data.synth.graph import Graph, Node
-from ninefold.data.synth.knowledge import BLANK, askable, blanked, gives_away, guesses, telling
+from ninefold.data.synth.knowledge import BLANK, accepted, askable, blanked, gives_away, guesses, telling
 from ninefold.data.synth.library import Library
 from ninefold.data.synth.names import key_of, singular
 from ninefold.data.synth.target import Cell
@@ -143,7 +143,6 @@ def bridge(cell: Cell, nodes: Sequence[Node], graph: Graph, documents: tuple[Doc
     quotes = [blanked(clue, nodes) for clue in clues]
     urls = [url for one in nodes for url in dict.fromkeys(evidence.url for evidence in one.evidence)]
     sources = sorted(set(urls))
-    names = (node.name, *node.aliases)
     beside = [graph.node(id) for id in graph.finer(graph.coarser(node.id)[0]) if id != node.id][:3]
     given = {"answer": [node.name], "sources": sources}
     wrong = [{**given, "answer": [other.name]} for other in (*clues, *beside)]
@@ -160,7 +159,7 @@ def bridge(cell: Cell, nodes: Sequence[Node], graph: Graph, documents: tuple[Doc
         hidden=tuple(name for one in nodes for name in (one.name, *one.aliases)),
         file="answer.json",
         gold=json.dumps(given, ensure_ascii=False),
-        expected={"answer": [list(names)], "sources": sources},
+        expected={"answer": [accepted(node, documents)], "sources": sources},
         evidence=tuple(evidence for one in nodes for evidence in one.evidence),
         documents=documents,
         guesses=tuple(guesses(cell, quotes, sources, 1)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -22,6 +22,7 @@ from ninefold.data.synth.draft import Draft
 from ninefold.data.synth.graph import Graph, Node
 from ninefold.data.synth.knowledge import blanked
 from ninefold.data.synth.library import PYTHON
+from ninefold.data.synth.names import words_of
 from ninefold.data.synth.target import Cell
 from ninefold.index import Document
 
@@ -102,7 +103,7 @@ class Functions:
             function = self._tried[node.name] = self._try(node.name)
             with self.path.open("a") as file:
                 file.write(json.dumps([node.name, function and dict(function.calls)]) + "\n")
-        return self._tried[node.name]
+        return _documented(self._tried[node.name], node)
 
     @cached_property
     def _tried(self) -> dict[str, Function | None]:
@@ -126,6 +127,17 @@ class Functions:
         return _function(title, calls) if len({json.dumps(r, sort_keys=True) for r in calls.values()}) >= _FEWEST else None
 
 
+def _documented(function: Function | None, node: Node) -> Function | None:
+    """The function with the calls that its documentation speaks of: of strings alone where it names them. None where too few
+    of them change what they are given."""
+    if function is None:
+        return None
+    strings = bool(words_of(node.definition) & {"string", "text", "pattern", "pathname", "path"})
+    calls = {text: r for text, r in function.calls.items() if not strings or all(isinstance(a, str) for a in json.loads(text))}
+    changed = {json.dumps(r, sort_keys=True) for text, r in calls.items() if r not in json.loads(text)}
+    return replace(function, calls=calls) if len(changed) >= _FEWEST else None
+
+
 def _function(title: str, calls: Mapping[str, Any]) -> Function:
     module, _, name = title.rpartition(".")
     return Function(module=module, name=name, calls=calls)
@@ -139,7 +151,7 @@ def coding(
     if not used:
         return "no function among the nodes"
     calls = _calls(nodes, [function for _, function in used])
-    quotes = [blanked(node, nodes) for node, _ in used]
+    quotes = [blanked(node, [other for other, _ in used]) for node, _ in used]
     sources = [evidence for node, _ in used for evidence in node.evidence]
     others = [other for node, _ in used for id in graph.finer(graph.coarser(node.id)[0]) if id != node.id
               if (other := functions.of(graph.node(id))) is not None][:6]  # fmt: skip

@@ -145,11 +145,13 @@ class Gates:
 
     def _weak_policy(self, draft: Draft) -> str | None:
         """It passes sometimes, and not always."""
-        tries = [self.weak.attempt(draft, number) for number in range(self.attempts)]
+        tries = self.weak.attempts(draft, self.attempts)
         if draft.cell.type == "knowledge":
             passed = [_passes(text, draft) for text in tries]
         else:
-            passed = [reward == "1.0" for reward in judged(draft, tries, self.runtime)[RUNS + 1 :]]
+            distinct = list(dict.fromkeys(tries))
+            rewards = dict(zip(distinct, judged(draft, distinct, self.runtime)[RUNS + 1 :]))
+            passed = [rewards[text] == "1.0" for text in tries]
         self.rates[draft.id] = sum(passed) / len(passed)
         return None if 0 < sum(passed) < len(passed) else f"{sum(passed)} of {len(passed)} attempts pass"
 

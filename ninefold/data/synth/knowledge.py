@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ninefold.data.synth.checks.knowledge import normal
+from ninefold.data.synth.definitions import definitions
 from ninefold.data.synth.draft import Draft
 from ninefold.data.synth.graph import Graph, Node
 from ninefold.data.synth.names import words_of
@@ -26,7 +27,7 @@ def knowledge(cell: Cell, nodes: Sequence[Node], graph: Graph, documents: tuple[
     quotes = [blanked(node, nodes) for node in nodes]
     if not all(map(telling, quotes)):
         return "a definition says too little"
-    answer = [[node.name, *node.aliases] for node in nodes]
+    answer = [accepted(node, documents) for node in nodes]
     sources = sorted({evidence.url for node in nodes for evidence in node.evidence})
     gold = {"answer": [node.name for node in nodes], "sources": sources}
     return Draft(
@@ -54,6 +55,14 @@ def blanked(node: Node, nodes: Sequence[Node]) -> str:
     for name in sorted((name for name in names if name.casefold() in low), key=lambda name: (-len(name), name)):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?:s|es)?(?!\w)", BLANK, text, flags=re.IGNORECASE)
     return text
+
+
+def accepted(node: Node, documents: Sequence[Document]) -> list[str]:
+    """Names that answer for a node: its own, all that its text gives in the same place, and what "of" leads away from."""
+    spans = {(evidence.url, evidence.start) for evidence in node.evidence}
+    found = [one.names for d in documents for one in definitions(d) if (d.id, one.start) in spans]
+    names = [node.name, *node.aliases, *(name for names in found for name in names)]
+    return list(dict.fromkeys([*names, *(name.partition(" of ")[0] for name in names)]))
 
 
 def telling(quote: str) -> bool:

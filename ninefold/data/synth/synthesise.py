@@ -30,6 +30,9 @@ from ninefold.index import Document
 HITS = 10
 """Documents retrieved for each node and query."""
 
+WORDS = 12
+"""Of a definition that are searched for."""
+
 
 class Synthesis(Config):
     """What is made of a graph."""
@@ -170,11 +173,11 @@ class _Maker:
         return self._library.within(self._fields[domain].collections)
 
     def _retrieved(self, domain: str, nodes: Sequence[Node]) -> tuple[Document, ...]:
-        """What searches for each node find, by its name, its definition and its ancestors, by address."""
+        """What searches for each node find, by its name, how its definition begins and its ancestors, by address."""
         library = self._within(domain)
         queries: list[str] = []
         for node in nodes:
             above = [self._graph.node(id).name for id in self._graph.lineage(node.id)]
-            queries += [node.name, node.definition, " ".join(above[-3:])]
+            queries += [node.name, " ".join(node.definition.split()[:WORDS]), " ".join(above[-3:])]
         ids = {hit.id for query in queries for hit in library.index.search(query, HITS)}
         return tuple(library.documents[id] for id in sorted(ids))

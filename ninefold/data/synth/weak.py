@@ -43,8 +43,8 @@ class Weak(Config):
 class Policy(Protocol):
     """Tries tasks, knowing the instruction and the documents alone."""
 
-    def attempt(self, draft: Draft, number: int) -> str:
-        """Content of the file that the task asks for; fixed by draft and number."""
+    def attempts(self, draft: Draft, count: int) -> list[str]:
+        """Contents of the file that the task asks for; fixed by the draft and their place."""
         ...
 
 
@@ -58,12 +58,15 @@ class Searcher:
     def __init__(self, words: int) -> None:
         self._words = words
 
-    def attempt(self, draft: Draft, number: int) -> str:
-        rng = rng_of("searcher", draft.id, number)
+    def attempts(self, draft: Draft, count: int) -> list[str]:
         with closing(Index.build(draft.documents)) as index:
-            found = [_find(index, _drawn(quote, 1 + number % self._words, rng)) for quote in draft.quotes]
-            if draft.clues:
-                found.append(_between(index, found))
+            return [self._attempt(draft, index, number) for number in range(count)]
+
+    def _attempt(self, draft: Draft, index: Index, number: int) -> str:
+        rng = rng_of("searcher", draft.id, number)
+        found = [_find(index, _drawn(quote, 1 + number % self._words, rng)) for quote in draft.quotes]
+        if draft.clues:
+            found.append(_between(index, found))
         names = [name for _, name in found]
         if draft.cell.type == "coding":
             return program([name for name in names if "." in name] or ["builtins.str"], "[{}]")
@@ -105,11 +108,10 @@ class Model:
     def __init__(self, config: Chat, ask: Ask | None = None) -> None:
         self._config, self._ask = config, asker(config, ask)
 
-    def attempt(self, draft: Draft, number: int) -> str:
-        """What the model's last fenced block holds; empty where it has none."""
+    def attempts(self, draft: Draft, count: int) -> list[str]:
+        """What the last fenced block of each answer holds; empty where it has none."""
         shown = "\n\n".join(f"{d.id}\n{d.title}\n\n{d.text[: self._config.characters]}" for d in draft.documents)
         prompt = _ASKED.format(instruction=draft.instruction, documents=shown, file=draft.file)
-        messages = [{"role": "user", "content": prompt}]
-        answer = self._ask({"model": self._config.model, "messages": messages, "temperature": 1.0, "seed": number})
-        blocks = re.findall(r"```\w*\n(.*?)```", said(answer), re.DOTALL)
-        return blocks[-1] if blocks else ""
+        request = {"model": self._config.model, "messages": [{"role": "user", "content": prompt}], "temperature": 1.0}
+        answers = [said(self._ask({**request, "seed": number})) for number in range(count)]
+        return [blocks[-1] if (blocks := re.findall(r"```\w*\n(.*?)```", answer, re.DOTALL)) else "" for answer in answers]

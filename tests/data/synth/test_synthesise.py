@@ -130,9 +130,9 @@ class Scripted:
 
     right: int
 
-    def attempt(self, draft, number):
+    def attempts(self, draft, count):
         answer = {"answer": [names[0] for names in draft.expected["answer"]], "sources": draft.expected["sources"]}
-        return json.dumps(answer) if number < self.right else "no JSON"
+        return [json.dumps(answer)] * self.right + ["no JSON"] * (count - self.right)
 
 
 def wrong(expected):
@@ -193,13 +193,12 @@ def test_a_model_as_weak_policy(draft):
         asked.append(request)
         return {"choices": [{"message": {"content": f"first ```\nno\n``` then\n```json\n{draft.gold}\n```"}}]}
 
-    model = Model(Chat(model="m"), ask)
-    assert model.attempt(draft, 3).strip() == draft.gold
-    assert asked[0]["seed"] == 3
+    assert [text.strip() for text in Model(Chat(model="m"), ask).attempts(draft, 2)] == [draft.gold] * 2
+    assert [request["seed"] for request in asked] == [0, 1]
     prompt = asked[0]["messages"][0]["content"]
     assert draft.instruction in prompt
     assert all(document.text in prompt for document in draft.documents)
-    assert Model(Chat(model="m"), lambda _: {}).attempt(draft, 0) == ""
+    assert Model(Chat(model="m"), lambda _: {}).attempts(draft, 1) == [""]
 
 
 def test_a_flaky_verdict_is_refused(draft, runtime):
