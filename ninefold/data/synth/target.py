@@ -45,7 +45,7 @@ class Target(Config):
     }
     granularity: dict[Granularity, float] = {"coarse": 0.65, "fine": 0.35}
     type: dict[TaskType, float] = {"knowledge": 0.95, "coding": 0.05}
-    relation: dict[Relation, float] = {"single": 0.32, "siblings": 0.2, "chain": 0.2, "pair": 0.2, "bridge": 0.08}
+    relation: dict[Relation, float] = {"single": 0.35, "siblings": 0.2, "chain": 0.2, "pair": 0.2, "bridge": 0.05}
 
     def cells(self) -> list[Cell]:
         return [Cell(*values) for values in product(self.domain, self.granularity, self.type, self.relation)]
