@@ -60,6 +60,8 @@ referees: setup
 	@$(PYTHON) -m venv runs/referees/mini-swe
 	@runs/referees/mini-swe/bin/python -m pip install -q --no-deps mini-swe-agent==2.4.6
 	@runs/referees/mini-swe/bin/python -m pip install -q jinja2 platformdirs pydantic python-dotenv pyyaml requests rich tenacity
+	@$(PYTHON) -m venv runs/referees/endless
+	@runs/referees/endless/bin/python -m pip install -q endless-learning==0.0.2
 	@python=$$(for p in python3.14 python3.13 python3.12 $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python; do \
 		$$p -c '' 2>/dev/null && { echo $$p; break; }; done); \
 	if [ -z "$$python" ]; then \

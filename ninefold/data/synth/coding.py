@@ -9,16 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from ninefold.core.protocols import ExecLimits, SandboxRuntime
 from ninefold.core.seeds import rng_of
+from ninefold.data.lines import drop_torn_line, numbered_lines
 from ninefold.data.synth.draft import Draft
 from ninefold.data.synth.graph import Graph, Node
 from ninefold.data.synth.knowledge import blanked
 from ninefold.data.synth.library import PYTHON
+from ninefold.data.synth.names import words_of
 from ninefold.data.synth.target import Cell
 from ninefold.index import Document
 
@@ -26,6 +30,23 @@ CALLS = 8
 """Hidden calls of a task, at most."""
 _FEWEST = 4
 """Calls with different results that a function must answer."""
+_MACHINE = frozenset(
+    {
+        "getpass",
+        "inspect",
+        "linecache",
+        "locale",
+        "os",
+        "platform",
+        "shutil",
+        "site",
+        "socket",
+        "subprocess",
+        "sysconfig",
+        "time",
+    }
+)
+"""Modules whose answers depend on the machine, its settings or its files."""
 _PROBE_LIMITS = ExecLimits(seconds=5.0, memory_mb=256, processes=8)
 _PROBE = """
 import importlib, inspect, itertools, json, sys
@@ -66,15 +87,29 @@ class Functions:
     """Functions by dotted name, each tried once."""
 
     runtime: SandboxRuntime
-    _tried: dict[str, Function | None] = field(default_factory=dict[str, "Function | None"])
+    path: Path
+    """File of what they answered, a line each: no function is tried again after a restart."""
 
     def of(self, node: Node) -> Function | None:
         """None where it is no function of the standard library, or does not answer enough calls differently."""
+        documented = bool(node.evidence) and node.evidence[0].url.startswith(f"doc://{PYTHON}/")
+        if (
+            not documented
+            or node.name.partition(".")[0] in _MACHINE
+            or re.fullmatch(r"[a-z_][\w.]*\.[a-z]\w*", node.name) is None
+        ):
+            return None
         if node.name not in self._tried:
-            documented = bool(node.evidence) and node.evidence[0].url.startswith(f"doc://{PYTHON}/")
-            named = re.fullmatch(r"[a-z_][\w.]*\.[a-z]\w*", node.name) is not None
-            self._tried[node.name] = self._try(node.name) if documented and named else None
-        return self._tried[node.name]
+            function = self._tried[node.name] = self._try(node.name)
+            with self.path.open("a") as file:
+                file.write(json.dumps([node.name, function and dict(function.calls)]) + "\n")
+        return _documented(self._tried[node.name], node)
+
+    @cached_property
+    def _tried(self) -> dict[str, Function | None]:
+        drop_torn_line(self.path)
+        records = [json.loads(line) for _, line in numbered_lines(self.path)] if self.path.exists() else []
+        return {title: None if calls is None else _function(title, calls) for title, calls in records}
 
     def _try(self, title: str) -> Function | None:
         module, _, name = title.rpartition(".")
@@ -89,8 +124,23 @@ class Functions:
         if ended.exit_code != 0 or len(lines) != 1:
             return None
         calls = {json.dumps(arguments): result for arguments, result in json.loads(lines[0])}
-        function = Function(module=module, name=name, calls=calls)
-        return function if len({json.dumps(r, sort_keys=True) for r in calls.values()}) >= _FEWEST else None
+        return _function(title, calls) if len({json.dumps(r, sort_keys=True) for r in calls.values()}) >= _FEWEST else None
+
+
+def _documented(function: Function | None, node: Node) -> Function | None:
+    """The function with the calls that its documentation speaks of: of strings alone where it names them. None where too few
+    of them change what they are given."""
+    if function is None:
+        return None
+    strings = bool(words_of(node.definition) & {"string", "text", "pattern", "pathname", "path"})
+    calls = {text: r for text, r in function.calls.items() if not strings or all(isinstance(a, str) for a in json.loads(text))}
+    changed = {json.dumps(r, sort_keys=True) for text, r in calls.items() if r not in json.loads(text)}
+    return replace(function, calls=calls) if len(changed) >= _FEWEST else None
+
+
+def _function(title: str, calls: Mapping[str, Any]) -> Function:
+    module, _, name = title.rpartition(".")
+    return Function(module=module, name=name, calls=calls)
 
 
 def coding(
@@ -101,7 +151,7 @@ def coding(
     if not used:
         return "no function among the nodes"
     calls = _calls(nodes, [function for _, function in used])
-    quotes = [blanked(node, nodes) for node, _ in used]
+    quotes = [blanked(node, [other for other, _ in used]) for node, _ in used]
     sources = [evidence for node, _ in used for evidence in node.evidence]
     others = [other for node, _ in used for id in graph.finer(graph.coarser(node.id)[0]) if id != node.id
               if (other := functions.of(graph.node(id))) is not None][:6]  # fmt: skip
@@ -113,7 +163,7 @@ def coding(
         quotes=tuple(quotes),
         hidden=tuple(node.name for node, _ in used),
         file="solution.py",
-        gold=_program(programs, "[{}]"),
+        gold=program(programs, "[{}]"),
         expected={"calls": [arguments for arguments, _ in calls], "results": [json.dumps(r, sort_keys=True) for _, r in calls]},
         evidence=tuple(sources),
         documents=documents,
@@ -151,7 +201,8 @@ def _instruction(quotes: Sequence[str]) -> str:
     )
 
 
-def _program(names: Sequence[str], result: str) -> str:
+def program(names: Sequence[str], result: str) -> str:
+    """Calls each of the functions with its arguments; `result` has a place for the list of what they return."""
     modules = "".join(f"import {module}\n" for module in sorted({name.rpartition(".")[0] for name in names}))
     arguments = ", ".join(f"a{i}" for i in range(len(names)))
     called = ", ".join(f"{name}(*a{i})" for i, name in enumerate(names))
@@ -180,12 +231,12 @@ def _guesses(count: int) -> list[str]:
 
 def _mutants(names: Sequence[str], others: Sequence[str]) -> list[str]:
     """Other functions in the place of the last, arguments turned round or cut, results changed, swapped or left out."""
-    wrong = [_program([*names[:-1], other], "[{}]") for other in others]
-    wrong += [_program(names, changed) for changed in ("[{}][:-1]", "[str(r) + ' ' for r in [{}]]", "[[r] for r in [{}]]")]
-    gold = _program(names, "[{}]")
+    wrong = [program([*names[:-1], other], "[{}]") for other in others]
+    wrong += [program(names, changed) for changed in ("[{}][:-1]", "[str(r) + ' ' for r in [{}]]", "[[r] for r in [{}]]")]
+    gold = program(names, "[{}]")
     wrong.append(gold.replace("(*a0)", "(*a0[:-1])"))
     wrong.append(f"{gold}\n\n\n_solve, _calls = solve, []\n\n\ndef solve(*a):\n    _calls.append(1)\n"
                  "    return _solve(*a) if len(_calls) % 4 else None")  # fmt: skip
     if len(names) > 1:
-        wrong.append(_program(names, "[{}][::-1]"))
+        wrong.append(program(names, "[{}][::-1]"))
     return wrong

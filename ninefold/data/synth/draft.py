@@ -55,6 +55,8 @@ class Draft:
     """Contents that need no document; each must score 0."""
     mutants: tuple[str, ...]
     """The gold made wrong; each must score 0."""
+    clues: tuple[tuple[str, ...], ...] = ()
+    """Names of each thing that the answer's text, which is not quoted, names together; none where the quotes are of it."""
 
     @property
     def id(self) -> str:
@@ -66,8 +68,8 @@ class Draft:
         split = split_of(json.dumps(self.expected, sort_keys=True))
         return "train" if split == "corpus" else split
 
-    def files(self) -> dict[str, str]:
-        """Path → text of the Harbor directory."""
+    def files(self, weak: float | None = None) -> dict[str, str]:
+        """Path → text of the Harbor directory; `weak` is the pass rate of the weak policy, where it is known."""
         check = resources.files("ninefold.data.synth.checks") / f"{self.cell.type}.py"
         documents = {
             f"environment/documents/{i:02d}.txt": f"{document.id}\n{document.title}\n\n{document.text}\n"
@@ -75,7 +77,7 @@ class Draft:
         }
         return {
             "instruction.md": self.instruction,
-            "task.toml": _toml(self),
+            "task.toml": _toml(self, weak),
             "environment/Dockerfile": _DOCKERFILE.format(python="3.11"),
             "tests/test.sh": _TEST,
             "tests/check.py": check.read_text(),
@@ -85,8 +87,8 @@ class Draft:
         }
 
 
-def write(draft: Draft, folder: Path) -> None:
-    for name, text in draft.files().items():
+def write(draft: Draft, folder: Path, weak: float | None = None) -> None:
+    for name, text in draft.files(weak).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -99,13 +101,15 @@ def _solve(file: str, gold: str) -> str:
     return f"#!/bin/bash\ncat > \"${{APP:-/app}}/{file}\" <<'SOLVED'\n{gold}\nSOLVED\n"
 
 
-def _toml(draft: Draft) -> str:
+def _toml(draft: Draft, weak: float | None) -> str:
     """JSON strings are TOML strings here: no surrogates, DEL aside, which no document's address or name has."""
     said = json.dumps
     evidence = ", ".join(
         f"{{ url = {said(e.url)}, start = {e.start}, end = {e.end}, sha256 = {said(e.sha256)} }}" for e in draft.evidence
     )
-    metadata = {**draft.cell._asdict(), "split": draft.split}
+    metadata = {**draft.cell._asdict(), "split": draft.split, "searches": len(draft.quotes) + bool(draft.clues)}
+    if weak is not None:
+        metadata["weak_pass_rate"] = weak
     lines = "".join(f"{key} = {said(value)}\n" for key, value in metadata.items())
     return (
         f'schema_version = "1.4"\n\n[task]\nname = "ninefold/{draft.id}"\nversion = "1"\n'

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,8 +70,7 @@ class Endpoint:
         """`ask` stands in for the endpoint where given."""
         self.config = config
         self.name = f"endpoint/1 {config.model}"
-        sent = None if config.cassette and config.mode == "replay" else ask or self._post
-        self._ask: Ask = Cassette(Path(config.cassette), sent) if config.cassette else sent or self._post
+        self._ask = asker(config, ask)
 
     def propose(self, place: Place, library: Library) -> Sequence[Concept]:
         if place.depth >= self.config.depth:
@@ -99,38 +99,55 @@ class Endpoint:
         messages = [{"role": "user", "content": prompt}]
         for attempt in range(_READS):
             answer = self._ask({"model": self.config.model, "messages": messages, "temperature": 0.0, "seed": attempt})
+            text = said(answer)
             try:
-                text = answer["choices"][0]["message"]["content"] or ""
                 value = json.loads(text[text.find("{") : text.rfind("}") + 1])
-            except (KeyError, IndexError, TypeError, ValueError):
+            except ValueError:
                 continue
             if isinstance(value, dict):
                 return value
         raise EngineError(f"{self.config.model} gave no JSON, asked {_READS} times: {prompt[:80]!r}")
 
-    def _post(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Raises EngineError where the endpoint fails to the last, UserError where it refuses the request."""
-        import httpx  # not needed by the default proposer
 
-        key = os.environ.get(self.config.key)
-        url = f"{self.config.url.rstrip('/')}/chat/completions"
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        reason = ""
-        for wait in (*_WAITS, None):
-            try:
-                reply = httpx.post(url, json=request, headers=headers, timeout=self.config.timeout_s)
-            except httpx.HTTPError as error:
-                reason = f"{type(error).__name__}: {error}"
-            else:
-                if reply.status_code < 400:
-                    with boundary(EngineError, f"{url} answered"):
-                        return reply.json()
-                reason = f"status {reply.status_code}: {reply.text[:200]}"
-                if reply.status_code not in {408, 409, 429} and reply.status_code < 500:
-                    raise UserError(f"{url} refuses the request, {reason}; see the keys url, model and key under chat")
-            if wait is not None:
-                time.sleep(wait)
-        raise EngineError(f"{url} fails again and again, {reason}")
+def asker(config: Chat, ask: Ask | None = None) -> Ask:
+    """Sends requests to the endpoint, or to `ask` in its place, through the cassette where there is one."""
+    sent = ask or partial(post, config)
+    if not config.cassette:
+        return sent
+    return Cassette(Path(config.cassette), None if config.mode == "replay" else sent)
+
+
+def said(answer: dict[str, Any]) -> str:
+    """The text of an endpoint's answer; empty where it has none."""
+    try:
+        return str(answer["choices"][0]["message"]["content"] or "")
+    except (KeyError, IndexError, TypeError):
+        return ""
+
+
+def post(config: Chat, request: dict[str, Any]) -> dict[str, Any]:
+    """Raises EngineError where the endpoint fails to the last, UserError where it refuses the request."""
+    import httpx  # not needed by the default proposer
+
+    key = os.environ.get(config.key)
+    url = f"{config.url.rstrip('/')}/chat/completions"
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    reason = ""
+    for wait in (*_WAITS, None):
+        try:
+            reply = httpx.post(url, json=request, headers=headers, timeout=config.timeout_s)
+        except httpx.HTTPError as error:
+            reason = f"{type(error).__name__}: {error}"
+        else:
+            if reply.status_code < 400:
+                with boundary(EngineError, f"{url} answered"):
+                    return reply.json()
+            reason = f"status {reply.status_code}: {reply.text[:200]}"
+            if reply.status_code not in {408, 409, 429} and reply.status_code < 500:
+                raise UserError(f"{url} refuses the request, {reason}; see the keys url, model and key under chat")
+        if wait is not None:
+            time.sleep(wait)
+    raise EngineError(f"{url} fails again and again, {reason}")
 
 
 def _grounded(record: Any, found: dict[str, Document]) -> Concept | None:

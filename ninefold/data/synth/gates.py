@@ -15,15 +15,21 @@ from typing import NamedTuple
 from ninefold.core.errors import VerifierError
 from ninefold.core.protocols import ExecLimits, SandboxRuntime
 from ninefold.data.corpus.filters import Contamination
+from ninefold.data.synth.bridge import called, mentions
 from ninefold.data.synth.checks.knowledge import judge
 from ninefold.data.synth.definitions import definitions
 from ninefold.data.synth.draft import Draft
+from ninefold.data.synth.knowledge import gives_away
 from ninefold.data.synth.library import Library, sha256
+from ninefold.data.synth.weak import Policy, Weak, policy_of
+from ninefold.index import Index
 
 RUNS = 3
 """Times that the gold is judged; equal each time."""
 LIKENESS = 0.5
 """Jaccard index of two tasks' quoted 5-grams from which they are near-duplicates. [ours]"""
+FIRST = 3
+"""Hits of one search that a bridge's text may not be among."""
 _LIMITS = ExecLimits(seconds=900.0, memory_mb=512, processes=16)
 
 
@@ -45,6 +51,11 @@ class Gates:
     accepted: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
     """Shingles of the tasks made so far."""
     answers: set[str] = field(default_factory=set[str])
+    weak: Policy = field(default_factory=lambda: policy_of(Weak()))
+    attempts: int = Weak().attempts
+    """Of the weak policy."""
+    rates: dict[str, float] = field(default_factory=dict[str, float])
+    """Task → share of the weak policy's attempts that passed."""
 
     def refusal(self, draft: Draft) -> Refusal | None:
         """The first gate that the draft fails; None where it is a task. Cheap gates come before those that run programs."""
@@ -52,8 +63,10 @@ class Gates:
             ("grounded", self._grounded),
             ("unique answer", self._unique),
             ("needs documents", self._needs_documents),
+            ("one search", self._one_search),
             ("near-duplicate", self._near_duplicate),
             ("decontaminated", self._decontaminated),
+            ("weak policy", self._weak_policy),
             ("judged", self._judged),
         )
         for name, gate in gates:
@@ -83,7 +96,16 @@ class Gates:
             text = self.library.documents[evidence.url].text[evidence.start : evidence.end]
             if self._defined[gloss(text)] > 1:
                 return f"{self._defined[gloss(text)]} documents say {gloss(text)[:60]!r}"
-        return None
+        return self._one_bridge(draft) if draft.clues else None
+
+    def _one_bridge(self, draft: Draft) -> str | None:
+        """Besides those that define the clues, the answer's document alone names them all."""
+        answer = draft.evidence[-1].url
+        defining = {evidence.url for evidence in draft.evidence} - {answer}
+        calls = [called(names) for names in draft.clues]
+        naming = [d.id for d in draft.documents if all(mentions(f"{d.title}\n{d.text}", words) for words in calls)]
+        others = set(naming) - defining
+        return None if others == {answer} else f"{len(others)} documents name both clues"
 
     @cached_property
     def _defined(self) -> Counter[str]:
@@ -95,10 +117,19 @@ class Gates:
 
     def _needs_documents(self, draft: Draft) -> str | None:
         """What has to be named is not in the instruction, and no scripted guess passes."""
-        said = _squashed(" ".join(draft.quotes))
         for name in draft.hidden:
-            if _squashed(name.rpartition(".")[2]) in said:
+            if any(gives_away(quote, name) for quote in draft.quotes):
                 return f"the quotes give {name!r} away"
+        return None
+
+    def _one_search(self, draft: Draft) -> str | None:
+        """No search for what the instruction quotes finds a bridge's text among the first."""
+        if not draft.clues:
+            return None
+        with closing(Index.build(draft.documents)) as index:
+            for query in (*draft.quotes, " ".join(draft.quotes)):
+                if draft.evidence[-1].url in [hit.id for hit in index.search(query, FIRST)]:
+                    return f"a search for {query[:60]!r} finds it"
         return None
 
     def _near_duplicate(self, draft: Draft) -> str | None:
@@ -112,6 +143,18 @@ class Gates:
         held = any(text in self.contamination for text in (draft.instruction, *draft.quotes))
         return "holds a held-out task" if held else None
 
+    def _weak_policy(self, draft: Draft) -> str | None:
+        """It passes sometimes, and not always."""
+        tries = self.weak.attempts(draft, self.attempts)
+        if draft.cell.type == "knowledge":
+            passed = [_passes(text, draft) for text in tries]
+        else:
+            distinct = list(dict.fromkeys(tries))
+            rewards = dict(zip(distinct, judged(draft, distinct, self.runtime)[RUNS + 1 :]))
+            passed = [rewards[text] == "1.0" for text in tries]
+        self.rates[draft.id] = sum(passed) / len(passed)
+        return None if 0 < sum(passed) < len(passed) else f"{sum(passed)} of {len(passed)} attempts pass"
+
     def _judged(self, draft: Draft) -> str | None:
         """The directory's own solution and verifier, in the sandbox: gold, nothing at all, guesses, mutants.
 
@@ -120,7 +163,7 @@ class Gates:
         guesses, mutants = draft.guesses, draft.mutants
         if draft.cell.type == "knowledge":
             for kind, answers in (("guess", guesses), ("mutant", mutants)):
-                passing = [answer for answer in answers if judge(json.loads(answer), dict(draft.expected))]
+                passing = [answer for answer in answers if _passes(answer, draft)]
                 if passing:
                     return f"{kind}: {passing[0][:80]} passes"
             guesses, mutants = guesses[:1], mutants[-1:]
@@ -162,6 +205,14 @@ for candidate in candidates/*; do rm -rf app; mkdir app; cp "$candidate" app/{fi
     return rewards
 
 
+def _passes(text: str, draft: Draft) -> bool:
+    """What the verifier of a knowledge task says of an answer."""
+    try:
+        return judge(json.loads(text), dict(draft.expected))
+    except (ValueError, RecursionError):
+        return False
+
+
 def gloss(text: str) -> str:
     """What a definition says, without what it defines."""
     text = re.sub(r"^[^():]+ \(noun\): |^(?:An?|The|Every|Each)\s.+?\s(?:is|are)\s", "", text.strip(), count=1)
@@ -180,9 +231,6 @@ def heldout(texts: Iterable[str]) -> Contamination:
     return Contamination([*texts, *quotes])
 
 
-def _squashed(text: str) -> str:
-    return re.sub(r"[\W_]+", "", text.casefold())
-
-
 def _answer(draft: Draft) -> str:
-    return json.dumps([sorted(draft.nodes), draft.cell.type])
+    """What is asked for; a text that bridges is asked for once, whatever the clues."""
+    return json.dumps([draft.nodes[-1] if draft.clues else sorted(draft.nodes), draft.cell.type])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ninefold.core.errors import SandboxUnavailable
 from ninefold.data.corpus.filters import Contamination
 from ninefold.data.synth.draft import Draft
+from ninefold.data.synth.endpoint import Chat
 from ninefold.data.synth.fields import Field
 from ninefold.data.synth.gates import Gates, heldout, judged
 from ninefold.data.synth.graph import Graph
@@ -22,12 +23,13 @@ from ninefold.data.synth.library import Library
 from ninefold.data.synth.propose import Rules
 from ninefold.data.synth.synthesise import Synthesis, read_journal, synthesise
 from ninefold.data.synth.target import Cell, Target, deviation, neediest
+from ninefold.data.synth.weak import Model, Weak
 from ninefold.index import Document
 from ninefold.sandbox.namespace import NamespaceRuntime
 
 FIELDS = {"coding": Field(seeds=("posixpath", "ornament"))}
 TARGET = Target(domain={"coding": 1}, granularity={"coarse": 1}, type={"knowledge": 1, "coding": 1}, relation={"single": 1})
-CONFIG = Synthesis(target=TARGET, tasks=4, patience=6)
+CONFIG = Synthesis(target=TARGET, tasks=4, patience=6, weak=Weak(words=1))
 DOCUMENTS = {
     "posixpath": "Common operations on path names of one family of systems.",
     "posixpath.basename": "Returns the final component of a pathname, after the last slash.",
@@ -78,7 +80,8 @@ def contents(folder):
 def test_makes_both_types_and_says_why_not_others(made):
     folder, attempts = made
     tasks = [attempt for attempt in attempts if attempt.task]
-    assert Counter(attempt.cell.type for attempt in tasks) == {"knowledge": 2, "coding": 2}
+    assert {attempt.cell.type for attempt in tasks} == {"knowledge", "coding"}
+    assert all(attempt.weak is not None and 0 < attempt.weak < 1 for attempt in tasks)
     assert all(attempt.gate and attempt.reason for attempt in attempts if not attempt.task)
     assert read_journal(folder) == attempts
 
@@ -91,6 +94,7 @@ def test_directories(made):
         assert config["schema_version"] == "1.4"
         assert config["task"]["name"] == f"ninefold/{attempt.task}"
         assert config["metadata"]["type"] == attempt.cell.type
+        assert config["metadata"]["weak_pass_rate"] == attempt.weak
         spans = config["metadata"]["evidence"]
         given = [path.read_text() for path in (task / "environment/documents").iterdir()]
         assert spans
@@ -120,6 +124,17 @@ def draft(graph, runtime):
     return made
 
 
+@dataclass(frozen=True)
+class Scripted:
+    """Gives what is expected in so many attempts of twelve."""
+
+    right: int
+
+    def attempts(self, draft, count):
+        answer = {"answer": [names[0] for names in draft.expected["answer"]], "sources": draft.expected["sources"]}
+        return [json.dumps(answer)] * self.right + ["no JSON"] * (count - self.right)
+
+
 def wrong(expected):
     return json.dumps({"answer": [expected], "sources": ["doc://python/3/finial.txt"]})
 
@@ -137,24 +152,53 @@ def wrong(expected):
     ],
 )
 def test_gates(draft, runtime, gate, broken):
-    gates = Gates(library=LIBRARY, runtime=runtime, contamination=Contamination([]))
+    gates = Gates(library=LIBRARY, runtime=runtime, contamination=Contamination([]), weak=Scripted(6))
     refusal = gates.refusal(broken(draft))
     assert refusal is not None
     assert refusal.gate == gate
 
 
 def test_gates_that_compare(draft, runtime):
-    gates = Gates(library=LIBRARY, runtime=runtime, contamination=Contamination([]))
+    gates = Gates(library=LIBRARY, runtime=runtime, contamination=Contamination([]), weak=Scripted(6))
     assert gates.refusal(draft) is None
     gates.accept(draft)
     assert gates.refusal(draft).gate == "near-duplicate"
     assert gates.refusal(replace(draft, nodes=("another",))).reason.startswith("likeness")
     held = heldout([f'Which word is it? "{draft.quotes[0]}"'])
-    gates = Gates(library=LIBRARY, runtime=runtime, contamination=held)
+    gates = Gates(library=LIBRARY, runtime=runtime, contamination=held, weak=Scripted(6))
     assert gates.refusal(draft).gate == "decontaminated"
     copy = Document(id="doc://python/3/pommel.txt", title="pommel", text=DOCUMENTS["finial.txt"].replace("finial", "pommel"))
-    gates = Gates(library=Library.of([*LIBRARY.documents.values(), copy]), runtime=runtime, contamination=Contamination([]))
+    gates = Gates(
+        library=Library.of([*LIBRARY.documents.values(), copy]),
+        runtime=runtime,
+        contamination=Contamination([]),
+        weak=Scripted(6),
+    )
     assert gates.refusal(draft).gate == "unique answer"
+
+
+@pytest.mark.parametrize(("right", "refused"), [(0, True), (1, False), (11, False), (12, True)])
+def test_a_weak_policy_passes_sometimes(draft, runtime, right, refused):
+    gates = Gates(library=LIBRARY, runtime=runtime, contamination=Contamination([]), weak=Scripted(right))
+    refusal = gates.refusal(draft)
+    assert (refusal is not None and refusal.gate == "weak policy") == refused
+    assert gates.rates[draft.id] == right / 12
+
+
+def test_a_model_as_weak_policy(draft):
+    """It is shown the instruction and the documents; the last fenced block is its answer."""
+    asked = []
+
+    def ask(request):
+        asked.append(request)
+        return {"choices": [{"message": {"content": f"first ```\nno\n``` then\n```json\n{draft.gold}\n```"}}]}
+
+    assert [text.strip() for text in Model(Chat(model="m"), ask).attempts(draft, 2)] == [draft.gold] * 2
+    assert [request["seed"] for request in asked] == [0, 1]
+    prompt = asked[0]["messages"][0]["content"]
+    assert draft.instruction in prompt
+    assert all(document.text in prompt for document in draft.documents)
+    assert Model(Chat(model="m"), lambda _: {}).attempts(draft, 1) == [""]
 
 
 def test_a_flaky_verdict_is_refused(draft, runtime):
