@@ -19,7 +19,7 @@ def sections_of(run: Run, journal: Journal) -> list[Section]:
         results.headline(journal, figures.table, figures.families),
         results.efforts(figures.table),
         results.recovery(figures.table),
-        results.transfer(figures.transfer),
+        *([results.transfer(figures.transfer)] if figures.transfer else []),
         learning.losses(journal),
         learning.loads(journal),
         learning.reinforcement(journal),

@@ -138,12 +138,11 @@ def transfer(table: Transfer) -> Section:
         for family, models in table.items()
         for model, by_effort in models.items()
     ]
-    return section(
-        "Transfer",
-        "Held-out tasks of kinds that no stage trained (`evaluate.transfer`): pass rate at any length ± one standard error; an "
+    return Section(
+        title="Transfer",
+        text="Held-out tasks of kinds that no stage trained (`evaluate.transfer`): pass rate at any length ± one standard error; an "
         "expert is that of the named domain.",
-        body=html_table(["kind", "model", *EFFORTS], rows) if rows else "",
-        until="No kind is measured that the run does not train.",
+        body=html_table(["kind", "model", *EFFORTS], rows, numbers_from=2),
     )
 
 
