@@ -99,7 +99,7 @@ def assign(gains: NDArray[np.float64]) -> list[tuple[int, int]]:
     pairs.add_weighted_edges_from(
         (row, rows + column, float(gains[row, column])) for row in range(rows) for column in range(columns)
     )
-    return sorted((min(pair), max(pair) - rows) for pair in networkx.max_weight_matching(pairs))
+    return sorted((min(pair), max(pair) - rows) for pair in networkx.max_weight_matching(pairs, maxcardinality=True))
 
 
 def _area(box: Box) -> float:
