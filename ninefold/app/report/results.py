@@ -140,8 +140,8 @@ def transfer(table: Transfer) -> Section:
     ]
     return Section(
         title="Transfer",
-        text="Held-out tasks of kinds that no stage trained (`evaluate.transfer`): pass rate at any length ± one standard error. "
-        "An expert is that of the named domain.",
+        text="Held-out tasks of kinds that no stage trained (`evaluate.transfer`): pass rate at any length ± one standard "
+        "error. An expert is that of the named domain.",
         body=html_table(["kind", "model", *EFFORTS], rows, numbers_from=2),
     )
 
