@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from ninefold.core.errors import SandboxError, UserError
 from ninefold.core.packed import as_bytes, pack, unpack
-from ninefold.core.protocols import Family, Observation, SandboxRuntime, Tool, World
+from ninefold.core.protocols import Family, Observation, SandboxRuntime, Tool, World, offered
 from ninefold.core.records import task_of, task_record
 from ninefold.core.store import read_json, write_atomic, write_json
 from ninefold.core.types import Call, Result, Task
@@ -55,7 +55,7 @@ class StoredWorld:
         self._folder, self._runtime, self._held = folder, runtime, lock
         self._thread = ThreadPoolExecutor(1, "world")
         self._calls = 0
-        self._replies: dict[str, Reply] = {}
+        self._made: dict[str, tuple[tuple[str, Mapping[str, Any]], Reply]] = {}
         self._response: str | None = None
         self._world: World = self._in_turn(self._resume)
         self._log = (folder / _CALLS).open("a", encoding="utf-8")
@@ -85,7 +85,7 @@ class StoredWorld:
     @property
     def tools(self) -> list[Tool]:
         """What the task offers, in canonical form."""
-        return [tool for tool in self.family.tools if tool.name in self.task.tools]
+        return [*offered(self.family, self.task)]
 
     @property
     def calls(self) -> int:
@@ -93,7 +93,8 @@ class StoredWorld:
         return self._calls
 
     def call(self, tool: str, arguments: Mapping[str, Any], key: str = "") -> Reply:
-        """Make a call; one with a key that was there before is not made again, but answered alike."""
+        """Make a call; one with a key that was there before is not made again, but answered alike. Raises UserError where the
+        key was that of another call."""
         return self._in_turn(self._call, tool, arguments, key)
 
     def answer(self, response: str) -> None:
@@ -131,8 +132,11 @@ class StoredWorld:
         return self._thread.submit(do, *arguments).result()
 
     def _call(self, tool: str, arguments: Mapping[str, Any], key: str) -> Reply:
-        if key and key in self._replies:
-            return self._replies[key]
+        if key and key in self._made:
+            made, reply = self._made[key]
+            if made != (tool, dict(arguments)):
+                raise UserError(f"the key {key[:80]!r} was that of another call, of {made[0]}; give each call its own")
+            return reply
         reply = Reply.of(self._world.call(Call(tool=tool, arguments=arguments)))
         line = {"tool": tool, "arguments": dict(arguments), "key": key, "text": reply.text}
         self._write({**line, "images": reply.images, "done": reply.done})
@@ -158,7 +162,7 @@ class StoredWorld:
         # First the saved world goes: a kill in between leaves a log that can be played from the beginning.
         (self._folder / _WORLD).unlink(missing_ok=True)
         write_atomic(self._folder / _CALLS, log)
-        self._calls, self._replies, self._response = 0, {}, None
+        self._calls, self._made, self._response = 0, {}, None
         for line in self._lines():
             self._remember(line)
         self._world = self.family.restore(self.task, world, runtime=self._runtime)
@@ -191,7 +195,13 @@ class StoredWorld:
         whole, newline, torn = path.read_text(encoding="utf-8").rpartition("\n")
         if torn:
             write_atomic(path, whole + newline)
-        return [json.loads(line) for line in whole.split("\n") if line]
+        lines: list[dict[str, Any]] = []
+        for number, line in enumerate(whole.split("\n"), 1):
+            try:
+                lines += [json.loads(line)] if line else []
+            except ValueError:
+                raise UserError(f"{path}, line {number} is damaged: go back to a copy, or begin in another folder") from None
+        return lines
 
     def _remember(self, line: Mapping[str, Any]) -> None:
         if "tool" not in line:
@@ -199,7 +209,8 @@ class StoredWorld:
             return
         self._calls += 1
         if line["key"]:
-            self._replies[line["key"]] = Reply(text=line["text"], images=tuple(line["images"]), done=line["done"])
+            reply = Reply(text=line["text"], images=tuple(line["images"]), done=line["done"])
+            self._made[line["key"]] = (line["tool"], line["arguments"]), reply
 
 
 def read_task(folder: Path) -> Task:

@@ -156,7 +156,19 @@ def test_a_call_with_a_key_is_made_once(tmp_path: Path, task: Task) -> None:
         replies = {stored.call("chat_send", {"channel": f"@{person}", "text": "Are you there?"}, "k1").text for _ in range(3)}
         assert replies == {"posted as p-1"}
         assert stored.calls == 1
+        with pytest.raises(UserError, match="'k1' was that of another call, of chat_send"):
+            stored.call("clock_now", {}, "k1")
         stored.close()
+
+
+def test_a_damaged_log_is_told_by_its_line(tmp_path: Path, task: Task) -> None:
+    stored = StoredWorld.begin(tmp_path, OFFICE, task)
+    stored.call("clock_now", {})
+    stored.close()
+    with (tmp_path / "calls.jsonl").open("a") as log:
+        log.write("garbage\n")
+    with pytest.raises(UserError, match=r"calls.jsonl, line 2 is damaged"):
+        StoredWorld.open(tmp_path, OFFICE)
 
 
 def test_calls_since_the_last_save_are_made_again(tmp_path: Path, task: Task) -> None:

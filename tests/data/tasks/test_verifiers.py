@@ -38,6 +38,11 @@ def test_what_cannot_be_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         export_package(tasks, tmp_path / "p")
     with pytest.raises(UserError, match="small letters"):
         export_package(tasks[:1], tmp_path / "p", "My-Tasks")
+    (tmp_path / "mine.txt").write_text("keep")
+    for taken in (tmp_path, tmp_path / "mine.txt"):
+        with pytest.raises(UserError, match="exists and is not empty"):
+            export_package(tasks[:1], taken)
+    assert (tmp_path / "mine.txt").read_text() == "keep"
     for name in ("NINEFOLD_VERIFIERS_PYTHON", "NINEFOLD_TAU2", "NINEFOLD_TAU2_PYTHON"):
         monkeypatch.setenv(name, str(tmp_path / "nothing"))
     with pytest.raises(SandboxUnavailable, match="make referees"):

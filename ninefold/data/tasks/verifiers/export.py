@@ -66,7 +66,11 @@ broken. `tasks.jsonl` holds the answers: give a harness that executes code a run
 
 
 def export_package(tasks: Sequence[Task], folder: Path, name: str = "") -> str:
-    """Write the package to `folder`, whole or not at all; its name. Raises UserError unless all tasks are of one family."""
+    """Write the package to `folder`, whole or not at all; its name. Raises UserError unless all tasks are of one family and the
+    folder is new or empty."""
+    folder = folder.resolve()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} exists and is not empty; name a new folder")
     families = sorted({task.family for task in tasks})
     if len(families) != 1:
         raise UserError(f"a package holds tasks of one family, these are of {', '.join(families) or 'none'}")
