@@ -80,7 +80,11 @@ class StoredWorld:
         except BlockingIOError:
             lock.close()
             raise UserError(f"another process has {folder} open") from None
-        return StoredWorld(folder, family, task, runtime, lock)
+        try:
+            return StoredWorld(folder, family, task, runtime, lock)
+        except BaseException:
+            lock.close()
+            raise
 
     @property
     def tools(self) -> list[Tool]:

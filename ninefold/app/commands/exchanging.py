@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -12,6 +12,7 @@ import typer
 
 from ninefold.app.console import Commands, err
 from ninefold.core.errors import SandboxUnavailable, UserError
+from ninefold.core.protocols import Family
 from ninefold.core.types import Split, Task
 
 harbor = typer.Typer(cls=Commands, no_args_is_help=True, help="Write tasks as Harbor directories, and read them.")
@@ -20,6 +21,15 @@ tau2 = typer.Typer(cls=Commands, no_args_is_help=True, help="Read tasks of tau2-
 mcp = typer.Typer(cls=Commands, no_args_is_help=True, help="Ask questions that the tools of an MCP server answer.")
 
 To = Annotated[Path, typer.Option("--to", help="JSONL file of tasks that is written.")]
+
+
+def _drawn(kind: Family, split: str, level: int, seeds: range) -> Iterator[Task]:
+    """A family's tasks, drawn one after the other. Raises UserError at once where there is no such split or level."""
+    if split not in get_args(Split):
+        raise UserError(f"--split {split}: there are {', '.join(get_args(Split))}")
+    if level >= kind.levels:
+        raise UserError(f"--level {level}: levels of {kind.name} are 0 to {kind.levels - 1}")
+    return (kind.generate(cast(Split, split), level, seed) for seed in seeds)
 
 
 @harbor.command()
@@ -37,14 +47,10 @@ def export(
     from ninefold.sandbox.runtime import open_runtime
 
     kind = family(name)
-    if split not in get_args(Split):
-        raise UserError(f"--split {split}: there are {', '.join(get_args(Split))}")
-    if level >= kind.levels:
-        raise UserError(f"--level {level}: levels of {name} are 0 to {kind.levels - 1}")
+    tasks = _drawn(kind, split, level, range(seed, seed + count))
     runtime = open_runtime("namespace") if kind.isolated else None
     try:
-        for number in range(seed, seed + count):
-            task = kind.generate(cast(Split, split), level, number)
+        for task in tasks:
             target = folder / task.id.replace("/", "-")
             export_task(task, target, runtime=runtime)
             typer.echo(target)
@@ -89,12 +95,7 @@ def export_package(
     from ninefold.agent.env import family
     from ninefold.data.tasks.verifiers.export import export_package as write
 
-    kind = family(name)
-    if split not in get_args(Split):
-        raise UserError(f"--split {split}: there are {', '.join(get_args(Split))}")
-    if level >= kind.levels:
-        raise UserError(f"--level {level}: levels of {name} are 0 to {kind.levels - 1}")
-    tasks = [kind.generate(cast(Split, split), level, number) for number in range(seed, seed + count)]
+    tasks = [*_drawn(family(name), split, level, range(seed, seed + count))]
     typer.echo(f"{write(tasks, folder)}: {count} tasks in {folder}")
 
 
