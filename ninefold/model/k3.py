@@ -96,7 +96,8 @@ class Backbone(nn.Module):
 
     def __init__(self, config: K3Config) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        # Not drawn here: on the meta device that alone would load PyTorch's compiler, a second or two.
+        self.embed_tokens = nn.Embedding.from_pretrained(torch.empty(config.vocab_size, config.hidden_size), freeze=False)
         self.layers = nn.ModuleList(DecoderLayer(config, n) for n in range(config.num_hidden_layers))
         self.mixes = config.attn_res_block_size is not None
         if self.mixes:

@@ -30,7 +30,7 @@ from ninefold.model.k3 import Hidden
 from ninefold.model.mla import pad, unpad
 from ninefold.model.norm import RMSNorm, rms_norm
 from ninefold.model.ops.gqa import LlamaWeights, entry, gqa_step, keys_values, llama_step, mixed, split, swiglu
-from ninefold.model.ops.product import product
+from ninefold.model.ops.product import Panels, product
 from ninefold.model.ops.rope import Turn, rotate, rotations
 
 FAMILIES = ("llama", "qwen2")
@@ -92,8 +92,8 @@ class LlamaConfig(Config):
 
 def project(x_ND: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b in the weight's dtype, back in that of `x_ND`."""
-    y = product(x_ND.to(weight.dtype), weight)
-    return (y if bias is None else y + bias).to(x_ND.dtype)
+    y = product(x_ND.to(weight.dtype), weight).to(x_ND.dtype)
+    return y if bias is None else y + bias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,9 +257,9 @@ class LlamaDecoder:
             self._embedding_VD = copied.model.embed_tokens.weight
             self._norm_D = copied.model.norm.weight
             self._head_VD = copied.head()
-            layers = [block.rows() for block in self._blocks if model.products is None]
-        eps = model.config.rms_norm_eps
-        self._kernel = LlamaWeights.of(layers, self._heads, self._shared, eps) if layers else None
+            self._head = Panels.of(self._head_VD)
+            layers, eps = [block.rows() for block in self._blocks], model.config.rms_norm_eps
+            self._kernel = LlamaWeights.of(layers, self._heads, self._shared, eps)
         self._turns = rotations(torch.arange(0), model.config.head_dim, model.config.rope_theta)
 
     def new_cache(self, rows: int, capacity: int) -> Cache:
@@ -318,7 +318,7 @@ class LlamaDecoder:
     @torch.no_grad()
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """[N, V]"""
-        return project(hidden_ND, self._head_VD)
+        return project(hidden_ND, self._head_VD) if self._head is None else self._head.product(hidden_ND)
 
     def _turn(self, place_N: Tensor) -> Turn:
         """Angles of these places, from a table that grows as rows do."""

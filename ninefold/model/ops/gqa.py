@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ninefold.model.ops import native
-from ninefold.model.ops.product import panels
+from ninefold.model.ops.product import Panels, scratch_size
 from ninefold.model.ops.rope import Turn, rotate
 
 
@@ -75,27 +75,41 @@ def swiglu(x_NF: Tensor) -> Tensor:
 class LlamaWeights:
     """All layers' weights, laid out for the kernel."""
 
-    layers: tuple[tuple[Tensor | None, ...], ...]
-    """Of each layer: norm, [X, D] to queries, keys and values, their bias, [D, H·Q], norm, [2·F, D], [D, F]; matrices as
-    `panels`."""
+    layers: tuple[tuple[Tensor, ...], ...]
+    """Of each layer: norm, [X, D] to queries, keys and values, their bias or nothing, [D, H·Q], norm, [2·F, D], [D, F];
+    matrices as `Panels`."""
     table: Tensor
     """Their addresses."""
     heads: int
     shared: int
     inner: int
     """F"""
+    paired: bool
+    """Matrices in bfloat16."""
     eps: float
 
     @staticmethod
     def of(layers: Sequence[tuple[Tensor | None, ...]], heads: int, shared: int, eps: float) -> LlamaWeights | None:
-        """None where the kernel does not take them; matrices as [outputs, inputs]."""
-        if not native.usable(*(tensor for layer in layers for tensor in layer if tensor is not None)):
-            return None
-        packed = tuple(tuple(panels(t) if t is not None and t.dim() == 2 else t for t in layer) for layer in layers)
-        table = torch.tensor([[0 if t is None else t.data_ptr() for t in layer] for layer in packed])
+        """None where the kernel does not take them; matrices as [outputs, inputs], all in float32 or all in bfloat16."""
         down = layers[0][6]
         assert down is not None
-        return LlamaWeights(layers=packed, table=table, heads=heads, shared=shared, inner=down.shape[1], eps=eps)
+        packed = tuple(tuple(laid for tensor in layer if (laid := _laid_out(tensor)) is not None) for layer in layers)
+        if any(len(laid) < len(layer) for laid, layer in zip(packed, layers, strict=True)):
+            return None
+        table = torch.tensor([[t.data_ptr() for t in layer] for layer in packed])
+        paired = down.dtype == torch.bfloat16
+        return LlamaWeights(layers=packed, table=table, heads=heads, shared=shared, inner=down.shape[1], paired=paired, eps=eps)
+
+
+def _laid_out(weight: Tensor | None) -> Tensor | None:
+    """As the kernel reads it: a matrix in panels, a vector in float32, empty for nothing; None where it does not take it."""
+    if weight is None:
+        return torch.empty(0)
+    if weight.dim() == 2:
+        panels = Panels.of(weight)
+        return panels and panels.data
+    vector = weight.float() if weight.dtype == torch.bfloat16 else weight
+    return vector if native.usable(vector) else None
 
 
 def llama_step(
@@ -114,8 +128,9 @@ def llama_step(
     assert int(place_B.max()) < S
     first_BD, middle_BD, last_BD = x_BD.new_empty(B, D), x_BD.new_empty(B, D), x_BD.clone()
     wide = max((w.heads + 2 * w.shared) * width, 2 * w.inner)
-    scratch = x_BD.new_empty(B * (D + wide + max(w.heads * width, w.inner)) + S)
-    shape = (len(w.layers), B, S, w.heads, w.shared, width, D, w.inner)
+    inner = max(w.heads * width, w.inner)
+    scratch = x_BD.new_empty(B * (D + wide + inner) + max(S, scratch_size(B, max(D, inner))))
+    shape = (len(w.layers), B, S, w.heads, w.shared, width, D, w.inner, int(w.paired))
     addresses = native.pointers(caches)
     native.call("llama_step", last_BD, first_BD, middle_BD, w.table, addresses, *turn, place_B, scratch, *shape, w.eps)
     return first_BD, middle_BD, last_BD

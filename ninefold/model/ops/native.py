@@ -43,9 +43,9 @@ def status() -> Status:
     return _loaded()[1]
 
 
-def usable(*tensors: Tensor) -> bool:
-    """True where the kernels are built and take these tensors: float32 on the CPU."""
-    return all(x.dtype == torch.float32 and x.device.type == "cpu" for x in tensors) and _loaded()[0] is not None
+def usable(*tensors: Tensor, dtypes: Sequence[torch.dtype] = (torch.float32,)) -> bool:
+    """True where the kernels are built and take these tensors: on the CPU, of one of `dtypes`."""
+    return all(x.dtype in dtypes and x.device.type == "cpu" for x in tensors) and _loaded()[0] is not None
 
 
 def call(kernel: str, *arguments: Tensor | int | float | None) -> None:

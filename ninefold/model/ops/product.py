@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,40 @@ def multiply(a_MK: Tensor, b_KN: Tensor) -> Tensor:
     return c_MN
 
 
-def panels(weight_OI: Tensor) -> Tensor:
-    """[⌈O / PANEL⌉, I, PANEL] of Wᵀ, zeros behind the last output: as kernels read a weight that many steps use."""
-    padded_OI = F.pad(weight_OI, (0, 0, 0, -len(weight_OI) % PANEL))
-    return padded_OI.unflatten(0, (-1, PANEL)).transpose(1, 2).contiguous()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panels:
+    """Wᵀ as kernels read a weight that many steps use."""
+
+    data: Tensor
+    """[⌈O / PANEL⌉, lanes of I, PANEL] in float32's width, zeros behind the last output; a lane of bfloat16 holds two."""
+    inputs: int
+    outputs: int
+    paired: bool
+    """In bfloat16."""
+
+    @staticmethod
+    def of(weight_OI: Tensor) -> Panels | None:
+        """None where the kernels do not take it: they do float32 and bfloat16 on the CPU."""
+        if not native.usable(weight_OI, dtypes=(torch.float32, torch.bfloat16)):
+            return None
+        (outputs, inputs), paired = weight_OI.shape, weight_OI.dtype == torch.bfloat16
+        lanes_OI = F.pad(weight_OI, (0, -inputs % 32)).contiguous().view(torch.float32) if paired else weight_OI
+        padded_OI = F.pad(lanes_OI.view(torch.int32), (0, 0, 0, -outputs % PANEL))
+        data = padded_OI.unflatten(0, (-1, PANEL)).transpose(1, 2).contiguous().view(torch.float32)
+        return Panels(data=data, inputs=inputs, outputs=outputs, paired=paired)
+
+    def product(self, x_NI: Tensor) -> Tensor:
+        """[N, O] without gradients, from and to float32; in bfloat16, factors and products are rounded to it, sums are not."""
+        assert native.usable(x_NI) and x_NI.shape[1] == self.inputs  # noqa: PT018
+        y_NO, shape = x_NI.new_empty(len(x_NI), self.outputs), (len(x_NI), self.inputs, self.outputs)
+        scratch = x_NI.new_empty(scratch_size(*shape[:2]) if self.paired else 0)
+        native.call("panels", x_NI.contiguous(), self.data, y_NO, scratch, *shape, int(self.paired))
+        return y_NO
+
+
+def scratch_size(rows: int, depth: int) -> int:
+    """Floats that kernels want for rows in bfloat16."""
+    return (rows + 15) // 16 * 16 * ((depth + 31) // 32 * 16)
 
 
 @cache

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ninefold.model.llama import Llama, LlamaConfig, LlamaDecoder
+from ninefold.model.llama import Llama, LlamaConfig, LlamaDecoder, project
 from ninefold.model.ops import native
 from ninefold.model.ops.gqa import gqa_step, gqa_step_torch
 from ninefold.model.ops.rope import rotations
@@ -62,6 +62,28 @@ def test_step(shape: LlamaConfig, rows: int, scale: float) -> None:
     for layer, entries in exact.entries.items():
         slack = 1e-5 * float(entries.abs().max())
         assert (cache.entries[layer] - entries).abs().max() <= 4 * (single.entries[layer] - entries).abs().max() + slack
+
+
+@pytest.mark.parametrize("shape", CONFIGS)
+@pytest.mark.parametrize("rows", [1, 3, 9, 17])
+def test_step_in_bfloat16(shape: LlamaConfig, rows: int) -> None:
+    """The kernel rounds where single operations round: no farther from them than a few of their sums that round otherwise."""
+    torch.manual_seed(0)
+    decoder = LlamaDecoder(spread(Llama(shape, products=torch.bfloat16), 0.2))
+    assert decoder._kernel is not None
+    cache, single = decoder.new_cache(rows + 2, 20), decoder.new_cache(rows + 2, 20)
+    for layer, entries in cache.entries.items():
+        entries.normal_(generator=torch.Generator().manual_seed(layer))
+        single.entries[layer].copy_(entries)
+    for some in (cache, single):
+        some.lengths[:] = np.arange(rows + 2) % 7 * 2
+    ids = torch.arange(rows) % 30
+    for _ in range(3):
+        ours, plain = decoder.step(ids, cache), decoder.step_torch(ids, single)
+        for one, other in zip(ours.features, plain.features, strict=True):
+            torch.testing.assert_close(one, other, rtol=0.02, atol=0.01 * float(other.abs().max()))
+        one, other = decoder.logits(plain.final_TD), project(plain.final_TD, decoder._head_VD)
+        torch.testing.assert_close(one, other, rtol=2**-7, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", CONFIGS)

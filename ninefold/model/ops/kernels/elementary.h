@@ -13,6 +13,12 @@ typedef union {
     int32_t i;
 } bits_t;
 
+// To bfloat16, ties to even; NaN stays NaN.
+INLINE uint16_t bfloat16(float x) {
+    uint32_t bits = (uint32_t)((bits_t){.f = x}).i, even = bits + 0x7FFF + (bits >> 16 & 1);
+    return (uint16_t)(((bits & 0x7FFFFFFF) > 0x7F800000 ? bits | 0x400000 : even) >> 16);
+}
+
 // 2^n for n in [-126, 128]; 128 gives infinity.
 INLINE float power_of_two(int32_t n) { return ((bits_t){.i = (n + 127) << 23}).f; }
 

@@ -14,16 +14,9 @@ typedef struct {
 
 typedef struct {
     long B, S, H, G, Q, D, F;
+    int paired; // products in bfloat16
     float eps;
 } shape_t;
-
-// y [B, width] (+)= x [B, depth] w, whose panels lie one behind the other: each weight is read once for all rows.
-static void product(long B, long depth, long width, const float *x, const float *w, float *y, int add) {
-    for (long c = 0; c < width; c += PANEL, w += depth * PANEL)
-        for (long k = 0; k < depth; k += DEEP)
-            panel_product(B, width - c < PANEL ? width - c : PANEL, depth - k < DEEP ? depth - k : DEEP, x + k, depth, 1,
-                          w + k * PANEL, y + c, width, add || k > 0);
-}
 
 INLINE void normalise(long B, long D, const float *x, const float *weight, float eps, float *y) {
     for (long b = 0; b < B; b++, x += D, y += D) {
@@ -81,31 +74,40 @@ INLINE void attention_of(shape_t n, const float *x, const float *cosine, const f
     else attention(n, x, cosine, sine, cache, place, scores, y, n.Q);
 }
 
-INLINE void layer(shape_t n, layer_t w, const float *cosine, const float *sine, float *cache, const int64_t *place, float *scratch,
+INLINE void add(long count, const float *x, float *y) {
+#pragma omp simd
+    for (long i = 0; i < count; i++) y[i] += x[i];
+}
+
+static void layer(shape_t n, layer_t w, const float *cosine, const float *sine, float *cache, const int64_t *place, float *scratch,
                   float *x) {
-    long X = (n.H + 2 * n.G) * n.Q;
-    float *normed = scratch, *wide = normed + n.B * n.D, *inner = wide + n.B * (X > 2 * n.F ? X : 2 * n.F);
-    float *scores = inner + n.B * (n.H * n.Q > n.F ? n.H * n.Q : n.F);
-    normalise(n.B, n.D, x, w.attention_norm_D, n.eps, normed);
-    for (long b = 0; w.bias_X && b < n.B; b++) memcpy(wide + b * X, w.bias_X, X * sizeof(float));
-    product(n.B, n.D, X, normed, w.qkv_DX, wide, w.bias_X != 0);
+    long X = (n.H + 2 * n.G) * n.Q, mixed = n.H * n.Q;
+    float *narrow = scratch, *wide = narrow + n.B * n.D, *inner = wide + n.B * (X > 2 * n.F ? X : 2 * n.F);
+    float *lanes = inner + n.B * (mixed > n.F ? mixed : n.F), *scores = lanes; // never both at once
+#define PROJECT(depth, width, from, weight, to) project(n.B, depth, width, from, weight, to, n.paired, lanes)
+    normalise(n.B, n.D, x, w.attention_norm_D, n.eps, narrow);
+    PROJECT(n.D, X, narrow, w.qkv_DX, wide);
+    for (long b = 0; w.bias_X && b < n.B; b++) add(X, w.bias_X, wide + b * X);
     attention_of(n, wide, cosine, sine, cache, place, scores, inner);
-    product(n.B, n.H * n.Q, n.D, inner, w.output_XD, x, 1);
-    normalise(n.B, n.D, x, w.mlp_norm_D, n.eps, normed);
-    product(n.B, n.D, 2 * n.F, normed, w.gate_up_DF, wide, 0);
+    PROJECT(mixed, n.D, inner, w.output_XD, narrow);
+    add(n.B * n.D, narrow, x);
+    normalise(n.B, n.D, x, w.mlp_norm_D, n.eps, narrow);
+    PROJECT(n.D, 2 * n.F, narrow, w.gate_up_DF, wide);
     for (long b = 0; b < n.B; b++) {
         const float *gate = wide + b * 2 * n.F, *up = gate + n.F;
 #pragma omp simd
         for (long i = 0; i < n.F; i++) inner[b * n.F + i] = gate[i] * sigmoid(gate[i]) * up[i];
     }
-    product(n.B, n.F, n.D, inner, w.down_FD, x, 1);
+    PROJECT(n.F, n.D, inner, w.down_FD, narrow);
+    add(n.B * n.D, narrow, x);
+#undef PROJECT
 }
 
 // x [B, D] embeddings in, last residual out; first and middle [B, D] are the residuals behind those layers.
 void llama_step(float *x, float *first, float *middle, const layer_t *layers, float *const *caches, const float *cosine,
                 const float *sine, const int64_t *place, float *scratch, long L, long B, long S, long H, long G, long Q, long D,
-                long F, float eps) {
-    shape_t n = {B, S, H, G, Q, D, F, eps};
+                long F, long paired, float eps) {
+    shape_t n = {B, S, H, G, Q, D, F, (int)paired, eps};
     for (long l = 0; l < L; l++) {
         layer(n, layers[l], cosine, sine, caches[l], place, scratch, x);
         if (l == 0) memcpy(first, x, B * D * sizeof(float));
@@ -116,6 +118,6 @@ void llama_step(float *x, float *first, float *middle, const layer_t *layers, fl
 // The attention of one layer alone, for those who compute the products elsewhere.
 void gqa_step(const float *x, const float *cosine, const float *sine, float *cache, const int64_t *place, float *scores, float *y,
               long B, long S, long H, long G, long Q) {
-    shape_t n = {B, S, H, G, Q, 0, 0, 0.0f};
+    shape_t n = {B, S, H, G, Q, 0, 0, 0, 0.0f};
     attention_of(n, x, cosine, sine, cache, place, scores, y);
 }

@@ -48,6 +48,12 @@ void product(const float *a, const float *b, float *c, long M, long N, long K, l
         for (long k = 0; k < K; k += DEEP) {
             long columns = N - n < PANEL ? N - n : PANEL, depth = K - k < DEEP ? K - k : DEEP;
             pack(depth, columns, b + k * b_row + n * b_column, b_row, b_column, panel);
-            panel_product(M, columns, depth, a + k * a_column, a_row, a_column, panel, c + n, N, k > 0);
+            panel_product(M, columns, depth, a + k * a_column, a_row, a_column, panel, c + n, N, k > 0, 0, 0);
         }
+}
+
+// y [rows, width] = x [rows, depth] w, which lies in panels; as `project` says.
+void panels(const float *x, const float *w, float *y, float *scratch, long rows, long depth, long width, long paired) {
+    if (paired) project(rows, depth, width, x, w, y, 1, scratch);
+    else project(rows, depth, width, x, w, y, 0, scratch);
 }
