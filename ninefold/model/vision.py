@@ -214,4 +214,5 @@ class Projector(nn.Module):
         self.post_norm = RMSNorm(width, config.projector_ln_eps)
 
     def forward(self, merged_MD: Tensor) -> Tensor:
-        return self.post_norm(self.proj(merged_MD))
+        first, second = (self.proj.get_parameter(f"{n}.weight") for n in (0, 2))
+        return self.post_norm(product(F.gelu(product(merged_MD, first)), second))
