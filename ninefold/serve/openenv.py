@@ -22,6 +22,7 @@ from ninefold.core.types import SPLITS, Call, Result, Task
 from ninefold.media.png import to_png
 from ninefold.media.scene import draw
 from ninefold.serve.episodes import Episodes, ServedEpisode
+from ninefold.serve.hosts import EpisodeHost
 from ninefold.serve.mcp import add_mcp, answer
 
 COUNT = 1_000
@@ -95,7 +96,7 @@ def openenv_app(served: Episodes) -> FastAPI:
     _add_control(app, served)
     _add_facts(app, served)
     _add_tasks(app, served)
-    add_mcp(app, served)
+    add_mcp(app, EpisodeHost(served))
 
     @app.websocket("/ws")
     async def ws(socket: WebSocket) -> None:
@@ -158,7 +159,7 @@ class Conversation:
             case "state":
                 return {"type": "state", "data": state(self._worlds, self._id)}
             case "mcp":
-                told, self._id = answer(self._worlds, data, self._id)
+                told, self._id = answer(EpisodeHost(self._worlds), data, self._id)
                 return {"type": "mcp", "data": told}
         return _fault("UNKNOWN_TYPE", f"there is no message of type {kind!r}")
 

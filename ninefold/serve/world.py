@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import asdict
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 from fastapi import Body, FastAPI, Header, Request
@@ -16,6 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ninefold.agent.harness.tools import ToolInterface
 from ninefold.core.errors import NinefoldError, UserError
+from ninefold.serve.hosts import WorldHost
+from ninefold.serve.mcp import add_mcp
 from ninefold.serve.stored import StoredWorld
 
 OWNED = ("/verdict", "/snapshot")
@@ -28,20 +27,10 @@ def create_world_app(world: StoredWorld, *, token: str = "", owner_token: str = 
     With `token` every route but /health asks for it, /mcp included. The owner's routes ask for `owner_token`, and are not there
     without it: an agent cannot judge itself.
     """
-    mcp = _mcp(world)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        if mcp is None:
-            yield
-            return
-        async with mcp.run():
-            yield
-
-    app = FastAPI(title=world.task.id, lifespan=lifespan)
+    app = FastAPI(title=world.task.id)
     app.add_middleware(Guard, token=token, owner_token=owner_token)
     app.add_exception_handler(NinefoldError, _answer_error)
-    app.add_route("/mcp", _no_mcp if mcp is None else mcp.asgi_app, methods=["GET", "POST", "DELETE"])
+    add_mcp(app, WorldHost(world))
 
     @app.get("/health")
     def health() -> dict[str, Any]:
@@ -108,19 +97,6 @@ class Guard:
 
 def _equal(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode(), token.encode())
-
-
-def _mcp(world: StoredWorld) -> Any:
-    """The sessions of MCP clients; None where the package is missing."""
-    if find_spec("mcp") is None:
-        return None
-    from ninefold.serve.world_mcp import sessions
-
-    return sessions(world)
-
-
-def _no_mcp(_: Request) -> Response:
-    return JSONResponse({"detail": "MCP needs the package mcp: pip install 'ninefold[mcp]'"}, status_code=501)
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Iterator
@@ -21,7 +20,8 @@ from ninefold.core.protocols import Move, Observation, ScriptedPolicy
 from ninefold.core.types import Call
 from ninefold.data.tasks.mcp import import_server
 from ninefold.serve.episodes import Episodes
-from ninefold.serve.mcp import answer, over_pipes
+from ninefold.serve.hosts import EpisodeHost
+from ninefold.serve.mcp import answer
 from ninefold.serve.openenv import openenv_app
 
 
@@ -103,13 +103,13 @@ def test_mcp_clients_play_to_the_verdict() -> None:
     served = Episodes(family=family("assistant"), level=1, seed=2)
     served.start()
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
-    told, session = answer(served, asked)
+    told, session = answer(EpisodeHost(served), asked)
     task = served.episodes[session].task
     assert told is not None
     assert told["result"]["instructions"] == task.instruction
 
     def ask(method: str, **params: Any) -> Any:
-        reply, _ = answer(served, {"jsonrpc": "2.0", "id": 2, "method": method, "params": params}, session)
+        reply, _ = answer(EpisodeHost(served), {"jsonrpc": "2.0", "id": 2, "method": method, "params": params}, session)
         assert reply is not None
         return reply.get("result", reply.get("error"))
 
@@ -127,8 +127,8 @@ def test_mcp_clients_play_to_the_verdict() -> None:
     assert "1" not in last["content"][0]["text"]
     assert ask("tools/call", name="fly")["code"] == -32602
     assert ask("sampling/create")["code"] == -32601
-    assert answer(served, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session) == (None, session)
-    assert answer(served, [])[0] is not None
+    assert answer(EpisodeHost(served), {"jsonrpc": "2.0", "method": "notifications/initialized"}, session) == (None, session)
+    assert answer(EpisodeHost(served), [])[0] is not None
     served.close()
 
 
@@ -141,28 +141,23 @@ def test_a_served_family_is_what_an_imported_task_asks_of() -> None:
     kind = family("mcp")
 
     class Looks:
-        """Looks before it answers."""
+        """Looks before it answers, first where there is nothing."""
+
+        boxes = iter(("nowhere", "red"))
+        seen: list[str] = []
 
         def move(self, observations: Any) -> Move:
-            return Move(response=" red\n") if observations else Move(calls=(Call(tool="look", arguments={"box": "red"}),))
+            self.seen += [observation.text for observation in observations]
+            box = next(self.boxes, None)
+            return Move(calls=(Call(tool="look", arguments={"box": box}),)) if box else Move(response=" red\n")
 
     recorder = Recorder(Looks())
     assert play(kind, task, recorder)[0].status == "pass"
-    assert len(recorder.moves) == 2
+    assert len(recorder.moves) == 3
+    assert Looks.seen[0] == "error: no such box", "said once, by whichever side"
     assert play(kind, task, answers("red"))[0].status == "fail"
     for hack in kind.hacks(task).values():
         assert play(kind, task, hack)[0].status == "fail"
-
-
-def test_pipes_answer_junk() -> None:
-    served = Episodes(family=family("arithmetic"))
-    served.start()
-    out = io.StringIO()
-    asked = ["{", "[]", "7", json.dumps({"id": 1, "method": "tools/list"}), json.dumps({"id": 2, "method": "ping"})]
-    over_pipes(served, io.StringIO("\n".join(asked) + "\n"), out)
-    served.close()
-    told = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [one.get("error", {}).get("code") for one in told] == [-32700, -32700, -32700, -32602, None]
 
 
 def test_a_dead_server_is_told() -> None:

@@ -120,7 +120,8 @@ class McpServer:
         text = "\n".join(part["text"] for part in parts if part.get("type") == "text")
         images = tuple(base64.b64decode(part["data"]) for part in parts if part.get("type") == "image")
         done = bool((told.get("_meta") or {}).get("done"))
-        return Observation(text=f"error: {text}" if told.get("isError") else text, images=images, done=done)
+        marked = told.get("isError") and not text.startswith("error:")
+        return Observation(text=f"error: {text}" if marked else text, images=images, done=done)
 
     def close(self) -> None:
         self._line.close()

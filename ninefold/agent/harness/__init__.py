@@ -31,8 +31,16 @@ nothing of them is learned. A toolset's `Delegation` says what they lack and how
 **Sampling.** `sampler.py` draws a harness for a task group: tools, prompt, context and rules each of some public harness, as
 far as they go together. Splits are by the hash of a composition's name; compositions with equal content have one name.
 
-**The loop.** `episode.py` alternates request and completion, and is data in between. Rows only grow; whatever rewrites
-history opens a new one: old results cut down, a summary (the policy's own message, learned from where it was written, and
-then context), a message of bad form that is dropped. History is kept in whole exchanges, a message with all its results, so
-no call is parted from what came of it.
+**The loop.** `episode.py` alternates request and completion, and is data in between. It is made of parts, each of which knows
+only those above it:
+
+    history         the token rows, and what a new one is opened with                      history.py
+    agents          sub-agents: who is at work, what came back of the others               agents.py
+    execution       what the calls of a message come to, in the world or by sub-agents     execution.py
+    conversation    what is done about each message, and what stops it                     conversation.py
+    saved           all of it as bytes                                                     saved.py
+
+Rows only grow; whatever rewrites history opens a new one: old results cut down, a summary (the policy's own message, learned
+from where it was written, and then context), a message of bad form that is dropped. History is kept in whole exchanges, a
+message with all its results, so no call is parted from what came of it.
 """

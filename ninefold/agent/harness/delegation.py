@@ -8,11 +8,12 @@ agent's own [ours].
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ninefold.core.protocols import Tool
-from ninefold.core.types import Call
+from ninefold.core.seeds import seed_of
+from ninefold.core.types import Call, Slot
 
 AGENT = Tool(
     name="agent",
@@ -51,6 +52,20 @@ class Delegation:
         """The tools of a sub-agent, of those that its task offers."""
         lacks = {*self.blocked, *(tool.name for tool in TOOLS)}
         return tuple(name for name in offered if name not in lacks)
+
+    def slot(self, slot: Slot, prompt: str, *, group: str, index: int, new_tokens: int) -> Slot:
+        """The attempt of a sub-agent: the task of `slot` with another instruction, fewer tools and turns, and `new_tokens` that
+        may be generated."""
+        limits = slot.task.limits
+        task = replace(
+            slot.task,
+            id=f"{slot.task.id}@{group}/{index}",
+            instruction=prompt,
+            pictures=(),
+            tools=self.tools(slot.task.tools),
+            limits=replace(limits, turns=min(self.turns or limits.turns, limits.turns), new_tokens=new_tokens),
+        )
+        return Slot(task=task, effort=slot.effort, group=group, index=index, seed=seed_of(slot.seed, group, index))
 
     def shown(self, report: str) -> str:
         """What comes back of a last message."""

@@ -14,8 +14,6 @@ from ninefold.core.types import StopReason, Turn
 class Progress:
     """The counters of an episode, and what it said."""
 
-    message: int = 0
-    """Index of the assistant message in progress within the row's conversation."""
     new_tokens: int = 0
     think_tokens: int = 0
     """Of finished messages."""
@@ -31,14 +29,6 @@ class Progress:
     """Whether a sub-agent was told to report in full."""
     refused: int = 0
     """Messages of bad form in a row, up to the last one."""
-    summarising: bool = False
-    """Whether the message in progress is the summary of a row that is closed behind it."""
-    summary: str | None = None
-    """What the row in progress began with, where it is not the first."""
-    todo: str = ""
-    """The list that stands behind the summary."""
-    notes: list[str] = field(default_factory=list[str])
-    """What the harness said behind the opening, as a user."""
     turns: list[Turn] = field(default_factory=list[Turn])
 
     def record(self) -> dict[str, Any]:

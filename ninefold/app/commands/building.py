@@ -170,10 +170,11 @@ def serve(
         raise UserError(f"--split is one of {', '.join(SPLITS)}, --as is openenv or mcp")
     served = Episodes(family=find(family), split=cast(Split, split), level=level, seed=seed)
     if form == "mcp":
+        from ninefold.serve.hosts import EpisodeHost
         from ninefold.serve.mcp import over_pipes
 
         served.start()
-        over_pipes(served)
+        over_pipes(EpisodeHost(served))
         served.close()
         return
     import uvicorn
