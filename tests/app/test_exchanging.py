@@ -36,3 +36,9 @@ def test_what_cannot_be_is_told(tmp_path: Path) -> None:
         failed = CliRunner().invoke(app, ["harbor", *argv])
         assert failed.exit_code != 0
         assert told in failed.stderr
+
+
+def test_a_quote_that_is_not_closed_is_told(tmp_path: Path) -> None:
+    command = ["mcp", "import", 'serve "me', "--ask", "a", "--answer", "b", "--to", str(tmp_path / "t.jsonl")]
+    failed = CliRunner().invoke(app, command)
+    assert (failed.exit_code, 'serve "me: a quote is not closed' in failed.stderr) == (2, True)

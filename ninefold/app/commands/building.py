@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -129,7 +130,9 @@ def play(
 ) -> None:
     """Play a task by hand: see what a policy sees, call tools or answer, get the verdict.
 
-    Exit status 0 whatever it is, 3 where this machine lacks something that the level needs.
+    Pictures are files that are there until the verdict.
+
+    Exit status 0 whatever the verdict is, 3 where this machine lacks something that the level needs.
     """
     from ninefold.agent.env import family as find
     from ninefold.agent.env.lacking import lacking
@@ -145,9 +148,9 @@ def play(
     if (reason := lacking(found, level)) is not None:
         _tell_skipped({level: reason})
         _leave(broken=False, skipped=True)
-    with runtime_for(found) as runtime:
+    with runtime_for(found) as runtime, TemporaryDirectory(prefix="ninefold-play-") as pictures:
         drawn = found.generate(cast(Split, split), level, seed)
-        result, _ = play_it(found, drawn, Hand(found, drawn, out(), input), seed, runtime)
+        result, _ = play_it(found, drawn, Hand(found, drawn, out(), input, Path(pictures)), seed, runtime)
     out().print(f"\n{result.status}, score {result.score:g}" + (f": {result.detail}" if result.detail else ""), markup=False)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -13,6 +12,7 @@ import typer
 from ninefold.app.console import Commands, err
 from ninefold.core.errors import SandboxUnavailable, UserError
 from ninefold.core.protocols import Family
+from ninefold.core.text import split_words
 from ninefold.core.types import Split, Task
 
 harbor = typer.Typer(cls=Commands, no_args_is_help=True, help="Write tasks as Harbor directories, and read them.")
@@ -137,7 +137,7 @@ def import_server(
     """Write a task that offers the tools of a server."""
     from ninefold.data.tasks.mcp import import_server as read
 
-    place = server if server.startswith(("http://", "https://")) else shlex.split(server)
+    place = server if server.startswith(("http://", "https://")) else split_words(server)
     _write(to, [read(place, ask, answer)])
 
 

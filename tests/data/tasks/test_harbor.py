@@ -229,6 +229,7 @@ def test_tests_that_hang_or_say_nothing_are_invalid(tmp_path: Path, runtime: San
         ("environment/Dockerfile", "FROM x\nRUN pip install nothing-like-this\n", "nothing-like-this is not installed"),
         ("environment/Dockerfile", "FROM x\nWORKDIR /srv\n", "/srv is outside of"),
         ("environment/Dockerfile", "FROM x\nCOPY ../../secret /app/\n", "there is no ../../secret"),
+        ("environment/Dockerfile", 'FROM x\nENV A="b\n', "line 2: a quote is not closed"),
         ("task.toml", '[environment]\nnetwork_mode = "public"\ngpus = 1\n', "a network, GPUs"),
         ("task.toml", 'schema_version = "2.0"\n', "schema 2.0"),
         ("task.toml", "schema_version = \n", "no TOML"),
