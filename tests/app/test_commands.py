@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import tomllib
 from pathlib import Path
@@ -146,6 +147,14 @@ def test_a_run_with_nothing_yet_takes_other_values(here: Path) -> None:
     assert resolve(recipe("smoke"), first, overrides=["rl.steps=9"]).rl.steps == 9
 
 
+def test_a_run_does_not_go_where_other_files_are(here: Path) -> None:
+    write_atomic(here / "runs" / "notes" / "plan.txt", "mine")
+    told = call("run", "nano", "--name", "notes", status=2).stderr
+    assert "holds other files (plan.txt); give the run a --name of its own" in told
+    assert "holds other files (plan.txt)" in call("graph", "grow", str(here / "runs" / "notes"), status=2).stderr
+    assert [path.name for path in (here / "runs" / "notes").iterdir()] == ["plan.txt"]
+
+
 def test_a_taken_port_is_told(run: Run) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -188,7 +197,7 @@ def test_listing_comparing_removing(run: Run, here: Path) -> None:
     call("runs", "rm", "young", status=1, input="n\n")
     assert open_run("young").path.exists()
     with run.locked():
-        assert "another process" in call("runs", "rm", "trial", "--yes", status=2).stderr
+        assert f"process {os.getpid()} is working on" in call("runs", "rm", "trial", "--yes", status=2).stderr
     call("runs", "rm", "--keep-last", "1", "--yes")
     assert [entry["name"] for entry in printed("runs", "ls", "--json")] == ["young"]
     with pytest.raises(UserError, match="not a run"):

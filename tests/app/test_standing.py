@@ -40,6 +40,15 @@ def test_another_task_does_not_go_where_one_is(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("file", "text"), [("notes.txt", "mine"), ("task.json", '{"mine": 1}'), ("task.json", "[]")])
+def test_a_folder_of_other_files_is_left_alone(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / file).write_text(text)
+    told = call("serve", "assistant", "--in", str(tmp_path), "--port", "0", status=2)
+    assert "give another folder with --in" in told
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+    assert "is no folder" in call("serve", "assistant", "--in", str(tmp_path / file), "--port", "0", status=2)
+
+
 def test_a_world_that_nobody_serves_is_judged(tmp_path: Path) -> None:
     office = family("office")
     task = office.generate("train", 0, 1)

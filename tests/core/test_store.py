@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ninefold.core.errors import UserError
-from ninefold.core.store import Run, is_complete, read_json, recover_folder, write_atomic, write_folder, write_json
+from ninefold.core.store import Run, check_ours, is_complete, read_json, recover_folder, write_atomic, write_folder, write_json
 
 FORK = get_context("fork")
 
@@ -133,13 +133,29 @@ def test_one_writer_a_run_and_a_dead_one_holds_nothing(tmp_path: Path) -> None:
     process = FORK.Process(target=hold, args=(run, held, done))
     process.start()
     held.wait()
-    with pytest.raises(UserError, match="another process is working on"), run.locked():
-        pass
     assert process.pid is not None
+    with pytest.raises(UserError, match=f"^process {process.pid} is working on"), run.locked():
+        pass
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     with run.locked():
         pass
+
+
+def test_a_folder_is_ours_by_its_mark_or_where_nothing_lies(tmp_path: Path) -> None:
+    check_ours(tmp_path / "absent", ("mark",), "go elsewhere")
+    check_ours(tmp_path, ("mark",), "go elsewhere")
+    for half in (".lock", ".mark.123"):
+        (tmp_path / half).touch()
+    check_ours(tmp_path, ("mark",), "go elsewhere")
+    for other in ("a", "b", "c", ".d"):
+        (tmp_path / other).touch()
+    with pytest.raises(UserError, match=r"holds other files \(.d, a, b and 1 more\); go elsewhere"):
+        check_ours(tmp_path, ("mark",), "go elsewhere")
+    with pytest.raises(UserError, match="a is no folder; go elsewhere"):
+        check_ours(tmp_path / "a", ("mark",), "go elsewhere")
+    (tmp_path / "mark").touch()
+    check_ours(tmp_path, ("mark",), "go elsewhere")
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -223,8 +223,11 @@ def test_a_log_that_does_not_fit_the_world_is_refused(tmp_path: Path, task: Task
 
 def test_one_process_has_a_world_open(tmp_path: Path, task: Task) -> None:
     stored = StoredWorld.begin(tmp_path, OFFICE, task)
-    with pytest.raises(UserError, match="another process"):
+    holder = f"^process {os.getpid()} has {tmp_path} open; end it"
+    with pytest.raises(UserError, match=f"{holder} first$"):
         StoredWorld.open(tmp_path, OFFICE)
+    with pytest.raises(UserError, match=f"{holder}, or give another folder with --in$"):
+        StoredWorld.begin(tmp_path, OFFICE, task)
     stored.close()
     with pytest.raises(UserError, match="not office/dev/2/1"):
         StoredWorld.begin(tmp_path, OFFICE, OFFICE.generate("dev", 2, 1))

@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 
 from ninefold.app.console import AsJson, Commands, err, out, print_json
 from ninefold.core.errors import UserError
-from ninefold.core.store import is_complete, write_atomic
+from ninefold.core.store import check_ours, is_complete, write_atomic
 
 if TYPE_CHECKING:
     from ninefold.data.synth.graph import Graph
@@ -37,6 +37,7 @@ def grow(name: GraphName, overrides: Overrides = None, as_json: AsJson = False) 
 
     folder = folder_of(name)
     kept = folder / "growth.toml"
+    check_ours(folder, (kept.name, "graph.sqlite", "documents/COMPLETE"), "give the graph another name or folder")
     config = configured(Growth(), file=kept if kept.exists() else None, overrides=overrides or ())
     library = _library(folder, config)
     write_atomic(kept, to_toml(config))
