@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from ninefold.agent.env import family
+from ninefold.app import progress
 from ninefold.app.cli import app
 from ninefold.data.tasks.store import read_tasks
 
@@ -36,6 +38,21 @@ def test_what_cannot_be_is_told(tmp_path: Path) -> None:
         failed = CliRunner().invoke(app, ["harbor", *argv])
         assert failed.exit_code != 0
         assert told in failed.stderr
+
+
+def test_a_package_says_how_far_it_is_and_has_its_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LINE_S", 0.0)
+    command = ["verifiers", "export", "arithmetic", str(tmp_path / "package"), "--count"]
+    written = CliRunner().invoke(app, [*command, "3"])
+    assert (written.exit_code, "tasks 2/3" in written.stderr) == (0, True)
+    assert written.stdout == f"ninefold_arithmetic: 3 tasks in {tmp_path / 'package'}\n"
+    again = CliRunner().invoke(app, [*command, "3"])
+    assert (again.exit_code, "is not empty" in again.stderr, "tasks 1/3" in again.stderr) == (2, True, False)
+    for kind in ("verifiers", "harbor"):
+        many = ["arithmetic", str(tmp_path / "new"), "--count", "100001", "--seed", "7"]
+        failed = CliRunner().invoke(app, [kind, "export", *many])
+        assert (failed.exit_code, (tmp_path / "new").exists()) == (2, False)
+        assert "--count 100001: one export holds 100000 tasks at most; go on with --seed 100007" in failed.stderr
 
 
 def test_a_quote_that_is_not_closed_is_told(tmp_path: Path) -> None:
