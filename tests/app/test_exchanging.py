@@ -32,7 +32,7 @@ def test_out_and_in(tmp_path: Path) -> None:
 def test_what_cannot_be_is_told(tmp_path: Path) -> None:
     for argv, told in (
         (["export", "arithmetic", "x", "--level", "9"], "levels of arithmetic are 0 to 2"),
-        (["export", "arithmetic", "x", "--split", "test"], "there are train, dev"),
+        (["export", "arithmetic", "x", "--split", "test"], "--split test: splits are train, dev"),
         (["import", str(tmp_path), "--to", str(tmp_path / "t.jsonl")], "none of these directories"),
     ):
         failed = CliRunner().invoke(app, ["harbor", *argv])

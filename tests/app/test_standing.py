@@ -24,12 +24,25 @@ def call(*words: str, status: int = 0) -> str:
     [
         (["--host", "0.0.0.0"], "give it a --token"),
         (["--token", "t", "--owner-token", "t"], "an agent could judge itself"),
-        (["--level", "5"], "levels of office are 0 to 4, got 5"),
-        (["--split", "test"], "splits are train, dev, heldout, corpus"),
+        (["--level", "5"], "--level 5: levels of office are 0 to 4"),
+        (["--split", "test"], "--split test: splits are train, dev, heldout, corpus"),
     ],
 )
 def test_what_cannot_be_served_is_refused(options: list[str], told: str) -> None:
     assert told in call("serve", "office", *options, status=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "told", "silent"),
+    [
+        (["--as", "zz"], "--as zz: there are openenv, mcp", "--split"),
+        (["--split", "zz"], "--split zz: splits are train, dev, heldout, corpus", "--as"),
+        (["--level", "99"], "--level 99: levels of assistant are 0 to 4", "--split"),
+    ],
+)
+def test_episodes_that_cannot_be_served_name_the_option_at_fault(options: list[str], told: str, silent: str) -> None:
+    result = CliRunner().invoke(app, ["task", "serve", "assistant", *options])
+    assert (result.exit_code, told in result.output, silent in result.output) == (2, True, False)
 
 
 def test_another_task_does_not_go_where_one_is(tmp_path: Path) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
 
+from ninefold.app.commands.building import check_task
 from ninefold.app.console import Commands, err
 from ninefold.app.progress import counted
 from ninefold.core.errors import SandboxUnavailable, UserError
 from ninefold.core.protocols import Family
 from ninefold.core.text import split_words
-from ninefold.core.types import Split, Task
+from ninefold.core.types import Task
 
 harbor = typer.Typer(cls=Commands, no_args_is_help=True, help="Write tasks as Harbor directories, and read them.")
 verifiers = typer.Typer(cls=Commands, no_args_is_help=True, help="Write tasks as a package of verifiers, and read tasksets.")
@@ -32,11 +33,8 @@ def _drawn(kind: Family, split: str, level: int, seeds: range) -> Iterator[Task]
     if len(seeds) > MOST:
         again = f"go on with --seed {seeds.start + MOST} in another folder"
         raise UserError(f"--count {len(seeds)}: one export holds {MOST} tasks at most; {again}")
-    if split not in get_args(Split):
-        raise UserError(f"--split {split}: there are {', '.join(get_args(Split))}")
-    if level >= kind.levels:
-        raise UserError(f"--level {level}: levels of {kind.name} are 0 to {kind.levels - 1}")
-    return (kind.generate(cast(Split, split), level, seed) for seed in seeds)
+    part = check_task(kind, split, level)
+    return (kind.generate(part, level, seed) for seed in seeds)
 
 
 @harbor.command()
