@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,30 @@ def test_a_package_says_how_far_it_is_and_has_its_bounds(tmp_path: Path, monkeyp
         assert "--count 100001: one export holds 100000 tasks at most; go on with --seed 100007" in failed.stderr
 
 
-def test_a_quote_that_is_not_closed_is_told(tmp_path: Path) -> None:
-    command = ["mcp", "import", 'serve "me', "--ask", "a", "--answer", "b", "--to", str(tmp_path / "t.jsonl")]
+@pytest.mark.parametrize(
+    ("server", "status", "told"),
+    [
+        ('serve "me', 2, 'serve "me: a quote is not closed'),
+        (" ", 2, "name the server: a URL, or a command"),
+        ("no-such-program now", 1, "the MCP server no-such-program now cannot be started"),
+        ("true", 1, "the MCP server true "),
+    ],
+)
+def test_a_server_that_cannot_be_asked_is_named(tmp_path: Path, server: str, status: int, told: str) -> None:
+    command = ["mcp", "import", server, "--ask", "a", "--answer", "b", "--to", str(tmp_path / "t.jsonl")]
     failed = CliRunner().invoke(app, command)
-    assert (failed.exit_code, 'serve "me: a quote is not closed' in failed.stderr) == (2, True)
+    assert (failed.exit_code, told in failed.stderr) == (status, True), failed.output
+
+
+def test_an_unknown_domain_of_tau2_is_told_those_that_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    domains = tmp_path / "src" / "tau2" / "domains"
+    for name in ("retail", "mock"):
+        (domains / name).mkdir(parents=True)
+        (domains / name / "environment.py").touch()
+    (domains / "__pycache__").mkdir()
+    monkeypatch.setenv("NINEFOLD_TAU2", str(tmp_path))
+    monkeypatch.setenv("NINEFOLD_TAU2_PYTHON", sys.executable)
+    for domain in ("rail", "../x"):
+        failed = CliRunner().invoke(app, ["tau2", "import", domain, "--to", str(tmp_path / "t.jsonl")])
+        told = f"error: there is no domain {domain!r} in {domains}; there are mock, retail"
+        assert (failed.exit_code, told in failed.stderr) == (2, True), failed.output

@@ -143,6 +143,8 @@ def import_server(
     """Write a task that offers the tools of a server."""
     from ninefold.data.tasks.mcp import import_server as read
 
+    if not server.strip():
+        raise UserError("name the server: a URL, or a command that starts one")
     place = server if server.startswith(("http://", "https://")) else split_words(server)
     _write(to, [read(place, ask, answer)])
 
