@@ -24,12 +24,30 @@ LOCK = ".lock"
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Write `data` so that a reader sees the old file or the whole new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    with _beside(path) as temporary:
+        with temporary.open("wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """Where a file or folder is written before it is put at `path`. What the machine refuses is told of `path`, and leaves
+    nothing there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as file:
-        file.write(data.encode() if isinstance(data, str) else data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        yield temporary
+    except OSError as error:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        elif temporary.exists():
+            temporary.unlink()
+        place = str(temporary if error.filename is None else error.filename)
+        if error.errno is None or not place.startswith(str(temporary)):
+            raise
+        raise OSError(error.errno, error.strerror, place.replace(str(temporary), str(path), 1)) from None
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -91,15 +109,15 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     recover_folder(folder)
     for half in folder.parent.glob(f".{folder.name}.[0-9]*"):
         shutil.rmtree(half)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
-    temporary.mkdir(parents=True)
-    fill(temporary)
-    write_json(temporary / COMPLETE, {"schema": SCHEMA_VERSION})
     old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    temporary.rename(folder)
+    with _beside(folder) as temporary:
+        temporary.mkdir(parents=True)
+        fill(temporary)
+        write_json(temporary / COMPLETE, {"schema": SCHEMA_VERSION})
+        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            folder.rename(old)
+        temporary.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -121,6 +121,29 @@ def test_json_reads_back(tmp_path: Path) -> None:
     assert read_json(tmp_path / "x.json") == value
 
 
+def test_what_the_machine_refuses_is_told_of_the_file_that_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError) as refused:
+        write_atomic(tmp_path / "folder", "text")
+    assert refused.value.filename == str(tmp_path / "folder")
+
+    def fill(folder: Path) -> None:
+        (folder / "a").mkdir()
+        (folder / "a").write_text("text")
+
+    with pytest.raises(IsADirectoryError) as refused:
+        write_folder(tmp_path / "new", fill)
+    assert refused.value.filename == str(tmp_path / "new" / "a")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError) as refused:
+        write_folder(tmp_path / "file" / "new", fill)
+    assert refused.value.filename == str(tmp_path / "file" / "new")
+    with pytest.raises(FileNotFoundError) as refused:
+        write_folder(tmp_path / "new", lambda _: (tmp_path / "elsewhere" / "x").write_text(""))  # type: ignore[arg-type, return-value]
+    assert refused.value.filename == str(tmp_path / "elsewhere" / "x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
 def hold(run: Run, held: object, done: object) -> None:
     with run.locked():
         held.set()  # type: ignore[attr-defined]
