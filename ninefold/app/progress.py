@@ -1,13 +1,18 @@
-"""Progress on the terminal, read from the event log by a thread beside the run: bars on a terminal, plain lines elsewhere."""
+"""Progress on the terminal, of a run, from its event log, by a thread beside it, and of what is counted: bars on a terminal,
+plain lines elsewhere."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from types import TracebackType
+from typing import TypeVar
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 from rich.text import Text
@@ -18,6 +23,7 @@ from ninefold.core.store import Run
 POLL_S = 0.5
 LINE_S = 10.0
 """Between plain lines of one cell."""
+Item = TypeVar("Item")
 
 
 class Progress:
@@ -129,6 +135,27 @@ def bars(journal: Journal) -> Group:
         count = f"{event['step']:.0f}/{event['total']}"
         grid.add_row("  " + (place.cell or place.stage), bar, count, Text("  ".join(figures(event, journal)), style="dim"))
     return Group(stages, grid)
+
+
+def counting(what: str, console: Console) -> Bar:
+    """A bar that counts; what a task of it is described by stands behind."""
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    return Bar(*columns, console=console)
+
+
+def counted(what: str, items: Iterable[Item], total: int, console: Console) -> Iterator[Item]:
+    """The items, `total` of them, and how many were taken so far on the console."""
+    if console.is_terminal:
+        with counting(what, console) as bar:
+            yield from bar.track(items, total=total, description="")
+        return
+    begun = printed = time.monotonic()
+    for number, item in enumerate(items, 1):
+        yield item
+        now = time.monotonic()
+        if now - printed >= LINE_S:
+            printed = now
+            console.print(f"{what} {number}/{total}  ETA {clock((now - begun) / number * (total - number))}")
 
 
 def clock(seconds: float) -> str:

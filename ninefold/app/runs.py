@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ninefold.core.errors import UserError
-from ninefold.core.store import COMPLETE, Run, is_complete
+from ninefold.core.store import COMPLETE, Run, check_ours, is_complete
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 FOLDER = Path("runs")
@@ -35,13 +35,15 @@ def open_run(name: str) -> Run:
 
 
 def new_run(name: str) -> Run:
-    """The run's folder, which need not exist. Raises UserError for a name that is none."""
+    """The run's folder, which need not exist. Raises UserError for a name that is none, and where other files lie there."""
     path = Path(name)
     if not NAME.fullmatch(path.name):
         raise UserError(
             f"{name!r} is no name for a run: use letters, digits, '.', '_' and '-', and begin with none of the three"
         )
-    return Run(path=path if len(path.parts) > 1 else FOLDER / name)
+    run = Run(path=path if len(path.parts) > 1 else FOLDER / name)
+    check_ours(run.path, (run.config.name, run.events.name), "give the run a --name of its own")
+    return run
 
 
 def list_runs(folder: Path = FOLDER) -> list[Entry]:

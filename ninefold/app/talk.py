@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ class Talk:
         if name == "/new":
             self._messages.clear()
         elif name == "/picture" and value.strip():
-            self.show(Path(value.strip()).expanduser())
+            self.show(Path(os.path.expanduser(value.strip())))  # noqa: PTH111 - of Path's it raises where there is no such user
         elif name == "/effort" and value.strip() in efforts:
             self._effort = efforts[value.strip()]
         else:

@@ -76,8 +76,9 @@ class Spelled:
             (message,) = read_messages([record])
         except (ValueError, UserError):
             return ParsedMessage(think="", response=None, calls=(), problems=("truncated",), think_tokens=len(ids))
+        wrong = "bad arguments: no JSON object: "
         calls = tuple(
-            Call(tool=call.tool, arguments=call.arguments, error=None if call.raw is None else "bad arguments")
+            Call(tool=call.tool, arguments=call.arguments, error=call.raw and f"{wrong}{call.raw[:200]}")
             for call in message.calls
         )
         response = "".join(part for part in message.content if isinstance(part, str)) or None

@@ -43,6 +43,8 @@ def configured(default: C, *, file: Path | None = None, overrides: Sequence[str]
         key, equals, text = override.partition("=")
         if not equals:
             raise UserError(f"--set takes KEY=VALUE, got {override!r}; e.g. --set rl.steps=10")
+        if not all(part.strip() for part in key.split(".")):
+            raise UserError(f"--set {override}: a part of the key is empty; e.g. --set rl.steps=10")
         _merge(values, _nest(key.strip().split("."), parse_value(text)), f"--set {override}", default)
     try:
         return type(default).model_validate(values)
@@ -53,14 +55,46 @@ def configured(default: C, *, file: Path | None = None, overrides: Sequence[str]
 def faults(error: ValidationError) -> str:
     """Which keys are at fault, why, and what stood there (not for a rule over several keys, which names them), in one line."""
 
-    def told(fault: Any) -> str:
-        where = ".".join(str(part) for part in fault["loc"])
-        reason = fault["msg"].removeprefix("Value error, ")
-        over_several = fault["type"] == "value_error" and isinstance(fault["input"], dict)
-        got = "" if over_several else f" (got {reprlib.repr(fault['input'])})"
-        return f"{where}: {reason}{got}" if where else reason + got
+    return "; ".join(dict.fromkeys(map(_told, error.errors())))
 
-    return "; ".join(told(fault) for fault in error.errors())
+
+_TAKES = {
+    kind: words
+    for kinds, words in (
+        ("int_type int_parsing int_from_float", "takes a whole number"),
+        ("float_type float_parsing", "takes a number"),
+        ("finite_number", "takes a finite number"),
+        ("bool_type bool_parsing", "takes true or false"),
+        ("string_type", "takes a text"),
+        ("tuple_type list_type", "takes a list: [A, B]"),
+        ("dict_type model_type model_attributes_type", "takes keys of its own: {where}.KEY=VALUE"),
+        ("literal_error", "takes {expected}"),
+        ("greater_than_equal", "takes {ge} or more"),
+        ("greater_than", "takes more than {gt}"),
+        ("less_than_equal", "takes {le} or less"),
+        ("less_than", "takes less than {lt}"),
+        ("too_short", "takes a list of {min_length} or more"),
+        ("too_long", "takes a list of {max_length} or fewer"),
+        ("extra_forbidden", "is no key here"),
+        ("missing", "is missing"),
+    )
+    for kind in kinds.split()
+}
+"""Kind of fault → what the key takes; in braces what pydantic tells of it."""
+
+
+def _told(fault: Any) -> str:
+    kind, loc = fault["type"], fault["loc"]
+    takes = _TAKES.get(kind, "")
+    if loc and loc[-1] == "[key]":
+        loc, takes = loc[:-1], "there is no such key; there are {expected}"
+    elif kind == "missing" and isinstance(loc[-1], int):
+        loc, takes = loc[:-1], "takes more values"
+    where = ".".join(map(str, loc))
+    reason = takes.format(where=where, **fault.get("ctx", {})) or fault["msg"].removeprefix("Value error, ")
+    over_several = kind == "value_error" and isinstance(fault["input"], dict)
+    got = "" if over_several else f" (got {reprlib.repr(fault['input'])})"
+    return f"{where}: {reason}{got}" if where else reason + got
 
 
 def parse_value(text: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from ninefold.core.config import faults
 from ninefold.core.errors import UserError
 from ninefold.core.types import Task
 
@@ -31,5 +32,4 @@ def task_of(record: Mapping[str, Any]) -> Task:
     try:
         return _TASK.validate_python({k: v for k, v in record.items() if k != "schema"})
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(str(p) for p in e['loc'])}: {e['msg']}" for e in error.errors())
-        raise UserError(f"not a task record: {problems}") from None
+        raise UserError(f"not a task record: {faults(error)}") from None

@@ -6,28 +6,48 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ninefold.core.errors import UserError
 from ninefold.core.events import EventLog, end_torn_line
 
 SCHEMA_VERSION = 1
 COMPLETE = "COMPLETE"
+LOCK = ".lock"
+"""In a folder with one writer: the file that this one holds."""
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Write `data` so that a reader sees the old file or the whole new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    with _beside(path) as temporary:
+        with temporary.open("wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """Where a file or folder is written before it is put at `path`. What the machine refuses is told of `path`, and leaves
+    nothing there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as file:
-        file.write(data.encode() if isinstance(data, str) else data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        yield temporary
+    except OSError as error:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        elif temporary.exists():
+            temporary.unlink()
+        place = str(temporary if error.filename is None else error.filename)
+        if error.errno is None or not place.startswith(str(temporary)):
+            raise
+        raise OSError(error.errno, error.strerror, place.replace(str(temporary), str(path), 1)) from None
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -40,6 +60,40 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except ValueError as error:
         raise UserError(f"{path} is damaged, it is no JSON: {error}") from None
+
+
+def hold(path: Path, what: str) -> IO[str]:
+    """The file at `path`, locked until it is closed or this process ends, with this process's number in it.
+
+    Raises UserError where another process holds it: that process, then `what` it does and how to mend that.
+    """
+    file = path.open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        number = file.read(20).strip()
+        file.close()
+        raise UserError(f"{f'process {number}' if number.isdecimal() else 'another process'} {what}") from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
+
+
+def check_ours(folder: Path, marks: Sequence[str], mend: str) -> None:
+    """Raise UserError, with how to `mend` it, where `folder` holds something, but none of the files that mark it as ours."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder; {mend}")
+    if any((folder / mark).exists() for mark in marks):
+        return
+    half = (LOCK, *(f".{mark.partition('/')[0]}." for mark in marks))  # what a kill may leave before there is a mark
+    others = sorted(path.name for path in folder.iterdir() if not path.name.startswith(half))
+    if others:
+        told = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        raise UserError(f"{folder} holds other files ({told}); {mend}")
 
 
 def is_complete(folder: Path) -> bool:
@@ -55,15 +109,15 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     recover_folder(folder)
     for half in folder.parent.glob(f".{folder.name}.[0-9]*"):
         shutil.rmtree(half)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
-    temporary.mkdir(parents=True)
-    fill(temporary)
-    write_json(temporary / COMPLETE, {"schema": SCHEMA_VERSION})
     old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    temporary.rename(folder)
+    with _beside(folder) as temporary:
+        temporary.mkdir(parents=True)
+        fill(temporary)
+        write_json(temporary / COMPLETE, {"schema": SCHEMA_VERSION})
+        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            folder.rename(old)
+        temporary.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -129,13 +183,7 @@ class Run:
     def locked(self) -> Iterator[None]:
         """Hold the run for writing; the lock goes with the process, however it ends."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / ".lock").open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(
-                    f"another process is working on {self.path}; wait for it or give this run another name"
-                ) from None
+        with hold(self.path / LOCK, f"is working on {self.path}; wait for it or give this run another name"):
             end_torn_line(self.events)
             yield
 

@@ -179,7 +179,8 @@ def family_of(name: str, levels: Sequence[int], key: str) -> Family:
     on this machine."""
     family = env.family(name)
     if not levels or not all(0 <= level < family.levels for level in levels):
-        raise UserError(f"{key}: levels are 0 to {family.levels - 1}, got {list(levels)}")
+        takes = f"takes a list of one or more levels, e.g. [0]; levels are 0 to {family.levels - 1}"
+        raise UserError(f"{key}: {takes} (got {list(levels)})")
     for level, reason in skipped(family, levels).items():
         raise UserError(f"{key}: level {level} cannot be played here: {reason}")
     return family

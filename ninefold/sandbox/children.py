@@ -6,6 +6,7 @@ What is not for a candidate's eyes must not lie in files that it can read, nor i
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -53,7 +54,8 @@ class ChildRuntime:
 
 
 class ChildSandbox:
-    """A folder, and children that run in it; root's run as nobody."""
+    """A folder, and children that run in it; root's run as nobody. What they write names files relative to that folder, which
+    nobody outside knows."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp())
@@ -81,7 +83,8 @@ class ChildSandbox:
                 stream.seek(0)
                 data = stream.read(limits.output_bytes + 1)
                 reason = "output" if len(data) > limits.output_bytes else reason
-                texts.append(data[: limits.output_bytes].decode(errors="replace"))
+                text = data[: limits.output_bytes].decode(errors="replace")
+                texts.append(text.replace(f"{self._folder}/", "").replace(str(self._folder), "."))
         code = child.returncode
         exited = reason == "exited" and code is not None and code >= 0
         return ExecResult(
@@ -100,7 +103,11 @@ class ChildSandbox:
         file.write_bytes(data)
 
     def read(self, path: str) -> bytes:
-        return (self._folder / path).read_bytes()
+        """Raises FileNotFoundError where no file stands there."""
+        try:
+            return (self._folder / path).read_bytes()
+        except OSError as error:
+            raise FileNotFoundError(errno.ENOENT, f"no file of the sandbox ({error.strerror})", path) from None
 
     def export(self) -> bytes:
         files = (path for path in sorted(self._folder.rglob("*")) if path.is_file() and not path.is_symlink())

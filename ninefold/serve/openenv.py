@@ -24,6 +24,7 @@ from ninefold.media.scene import draw
 from ninefold.serve.episodes import Episodes, ServedEpisode
 from ninefold.serve.hosts import EpisodeHost
 from ninefold.serve.mcp import add_mcp, answer
+from ninefold.serve.refusal import explain_requests
 
 COUNT = 1_000
 """Tasks that are named of each split: seeds 0 to 999; any other seed can be asked for as well."""
@@ -81,6 +82,13 @@ STATE: dict[str, Any] = {
     "type": "object",
     "properties": {"episode_id": _TEXT, "step_count": {"type": "integer"}, "task_id": _TEXT, "done": {"type": "boolean"}},
 }
+EXAMPLES: Mapping[str, Mapping[str, Any]] = {
+    "reset": {"seed": 0, "split": "train"},
+    "step": {"action": {"type": "list_tools"}},
+    "task": {"split": "train", "index": 0},
+    "task_range": {"split": "train", "start": 0, "stop": 10},
+}
+"""Last part of a route → a body that it takes; the others take a split."""
 
 
 def openenv_app(served: Episodes) -> FastAPI:
@@ -93,6 +101,7 @@ def openenv_app(served: Episodes) -> FastAPI:
         await run_in_threadpool(served.close)
 
     app = FastAPI(title=f"ninefold {served.family.name}", lifespan=lifespan)
+    explain_requests(app, lambda path: EXAMPLES.get(path.rpartition("/")[2], {"split": "train"}))
     _add_control(app, served)
     _add_facts(app, served)
     _add_tasks(app, served)

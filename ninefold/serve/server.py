@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ninefold.serve.completion import ChatCompletion, Service
 from ninefold.serve.errors import ApiError, invalid, no_model, unauthorized
+from ninefold.serve.refusal import unread
 from ninefold.serve.request import ChatRequest
 
 MAX_BODY = 1_000_000
@@ -126,6 +127,8 @@ async def _answer_error(_: Request, error: Exception) -> Response:
 async def _answer_validation(request: Request, error: Exception) -> Response:
     """Types that do not fit: OpenAI answers 400 and names the field."""
     assert isinstance(error, RequestValidationError)
+    if (why := unread(request, error)) is not None:
+        return await _answer_error(request, invalid(why))
     first = error.errors()[0]
     path = [str(part) for part in first["loc"] if part != "body"]
     param = ".".join(path[:1] if path and path[0] in ChatRequest.model_fields else path) or None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,12 +16,13 @@ from ninefold.core.errors import SandboxError, UserError
 from ninefold.core.packed import as_bytes, pack, unpack
 from ninefold.core.protocols import Family, Observation, SandboxRuntime, Tool, World, offered
 from ninefold.core.records import task_of, task_record
-from ninefold.core.store import read_json, write_atomic, write_json
+from ninefold.core.store import LOCK, check_ours, hold, read_json, write_atomic, write_json
 from ninefold.core.types import Call, Result, Task
 
 SAVE_EVERY = 200
 """Calls after which the world is saved; those since then are made again when it is opened."""
 Done = TypeVar("Done")
+_ELSEWHERE = "give another folder with --in"
 _TASK, _WORLD, _CALLS = "task.json", "world.bin", "calls.jsonl"
 
 
@@ -62,24 +62,27 @@ class StoredWorld:
 
     @staticmethod
     def begin(folder: Path, family: Family, task: Task, runtime: SandboxRuntime | None = None) -> StoredWorld:
-        """A new folder for a task, or the one that it has already. Raises UserError where another task lies there."""
+        """A new folder for a task, or the one that it has already.
+
+        Raises UserError where another task or anything else lies there, or another process has it open.
+        """
+        check_ours(folder, (_TASK,), _ELSEWHERE)
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / _TASK).exists() and read_task(folder).id != task.id:
-            raise UserError(f"{folder} holds {read_task(folder).id}, not {task.id}; give another folder")
+            raise UserError(f"{folder} holds {read_task(folder).id}, not {task.id}; {_ELSEWHERE}")
         if not (folder / _TASK).exists():
             write_json(folder / _TASK, task_record(task))
-        return StoredWorld.open(folder, family, runtime)
+        return StoredWorld._held_open(folder, family, runtime, f"has {folder} open; end it, or {_ELSEWHERE}")
 
     @staticmethod
     def open(folder: Path, family: Family, runtime: SandboxRuntime | None = None) -> StoredWorld:
         """The world as it was left. Raises UserError where none is, or another process has it open."""
+        return StoredWorld._held_open(folder, family, runtime, f"has {folder} open; end it first")
+
+    @staticmethod
+    def _held_open(folder: Path, family: Family, runtime: SandboxRuntime | None, held: str) -> StoredWorld:
         task = read_task(folder)
-        lock = (folder / ".lock").open("a+")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-            raise UserError(f"another process has {folder} open") from None
+        lock = hold(folder / LOCK, held)
         try:
             return StoredWorld(folder, family, task, runtime, lock)
         except BaseException:
@@ -219,9 +222,13 @@ class StoredWorld:
 
 def read_task(folder: Path) -> Task:
     """The task of a stored world. Raises UserError where there is none."""
-    if not (folder / _TASK).exists():
+    path = folder / _TASK
+    if not path.exists():
         raise UserError(f"{folder} holds no world; `ninefold world serve` begins one")
-    return task_of(read_json(folder / _TASK))
+    record = read_json(path)
+    if not isinstance(record, dict) or "schema" not in record:
+        raise UserError(f"{path} is no task of ninefold's, so {folder} is no world; {_ELSEWHERE}")
+    return task_of(record)
 
 
 def read_snapshot(snapshot: bytes) -> tuple[Any, Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from ninefold.agent.harness.tools import ToolInterface
 from ninefold.core.errors import NinefoldError, UserError
 from ninefold.serve.hosts import WorldHost
 from ninefold.serve.mcp import add_mcp
+from ninefold.serve.refusal import example_of, explain_requests
 from ninefold.serve.stored import StoredWorld
 
 OWNED = ("/verdict", "/snapshot")
@@ -30,6 +31,7 @@ def create_world_app(world: StoredWorld, *, token: str = "", owner_token: str = 
     app = FastAPI(title=world.task.id)
     app.add_middleware(Guard, token=token, owner_token=owner_token)
     app.add_exception_handler(NinefoldError, _answer_error)
+    explain_requests(app, lambda path: _example(world, path))
     add_mcp(app, WorldHost(world))
 
     @app.get("/health")
@@ -93,6 +95,13 @@ class Guard:
         if path in OWNED:
             return owner
         return path == "/health" or owner or not self._token or _equal(given, self._token)
+
+
+def _example(world: StoredWorld, path: str) -> dict[str, Any]:
+    """A body for /answer, or for the tool that a path names."""
+    if path == "/answer":
+        return {"response": "what the agent answers"}
+    return next((example_of(tool) for tool in world.tools if path == f"/tools/{tool.name}"), {"NAME": "VALUE"})
 
 
 def _equal(given: str, token: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import tomllib
 from pathlib import Path
@@ -82,8 +83,8 @@ def test_a_run_goes_on_with_its_own_configuration(run: Run) -> None:
         (["run", "huge"], "no recipe 'huge'"),
         (["run", "smoke", "--until", "lunch"], "there is no such stage"),
         (["run", "smoke", "--set", "rl.stepz=1"], "unknown key 'rl.stepz'"),
-        (["run", "smoke", "--set", "mopd.steps=0"], "mopd.steps: Input should be greater than or equal to 1 (got 0)"),
-        (["run", "smoke", "--set", "sft.weights.coding=-1"], "sft.weights.coding: Input should be greater"),
+        (["run", "smoke", "--set", "mopd.steps=0"], "mopd.steps: takes 1 or more (got 0)"),
+        (["run", "smoke", "--set", "sft.weights.coding=-1"], "sft.weights.coding: takes 0.0 or more"),
         (["run", "smoke", "--config", "absent.toml"], "no configuration file"),
         (["report", "absent"], "is not a run"),
         (["chat", "trial", "--prompt", "hi"], "has no model yet"),
@@ -105,6 +106,10 @@ def test_a_run_goes_on_with_its_own_configuration(run: Run) -> None:
         (["run", "smoke", "--set", "pretrain.tokens=1"], "at least one step"),
         (["run", "smoke", "--dry-run", "--set", "families.general.lunch=[0]"], "lunch"),
         (["run", "smoke", "--dry-run", "--set", "families.general.arithmetic=[99]"], "levels are 0 to"),
+        (
+            ["run", "smoke", "--dry-run", "--set", "families.general.arithmetic=[]"],
+            "families.general.arithmetic: takes a list of one or more levels, e.g. [0]; levels are 0 to 2 (got [])",
+        ),
         (["run", "smoke", "--dry-run", "--set", "sft.files=['absent.jsonl']"], "sft.files: no file absent.jsonl"),
         (["run", "smoke", "--dry-run", "--set", "efforts=['low']"], "error: configuration: efforts lacks max, on which"),
         (["run", "smoke", "--dry-run", "--set", "sft.weights={general=0,agents=0,coding=0}"], "sft.weights gives none of"),
@@ -144,6 +149,14 @@ def test_a_run_with_nothing_yet_takes_other_values(here: Path) -> None:
     first = Run(path=here / "runs" / "young")
     write_atomic(first.config, to_toml(recipe("smoke")))
     assert resolve(recipe("smoke"), first, overrides=["rl.steps=9"]).rl.steps == 9
+
+
+def test_a_run_does_not_go_where_other_files_are(here: Path) -> None:
+    write_atomic(here / "runs" / "notes" / "plan.txt", "mine")
+    told = call("run", "nano", "--name", "notes", status=2).stderr
+    assert "holds other files (plan.txt); give the run a --name of its own" in told
+    assert "holds other files (plan.txt)" in call("graph", "grow", str(here / "runs" / "notes"), status=2).stderr
+    assert [path.name for path in (here / "runs" / "notes").iterdir()] == ["plan.txt"]
 
 
 def test_a_taken_port_is_told(run: Run) -> None:
@@ -188,7 +201,7 @@ def test_listing_comparing_removing(run: Run, here: Path) -> None:
     call("runs", "rm", "young", status=1, input="n\n")
     assert open_run("young").path.exists()
     with run.locked():
-        assert "another process" in call("runs", "rm", "trial", "--yes", status=2).stderr
+        assert f"process {os.getpid()} is working on" in call("runs", "rm", "trial", "--yes", status=2).stderr
     call("runs", "rm", "--keep-last", "1", "--yes")
     assert [entry["name"] for entry in printed("runs", "ls", "--json")] == ["young"]
     with pytest.raises(UserError, match="not a run"):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from ninefold.app import progress
 from ninefold.app.journal import Journal
-from ninefold.app.progress import Progress, bars, clock
+from ninefold.app.progress import Progress, bars, clock, counted
 from ninefold.app.table import summarize, summary_line, terminal_table
 from ninefold.core.store import Run
 
@@ -123,3 +125,15 @@ def test_no_gain_has_no_recovery() -> None:
 
 def test_clock() -> None:
     assert [clock(s) for s in (0.4, 59.4, 60, 3599.6, 3661)] == ["0 s", "59 s", "1:00", "1:00:00", "1:01:01"]
+
+
+def test_what_is_counted_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Console(file=io.StringIO(), width=120)
+    assert list(counted("tasks", range(5, 8), 3, plain)) == [5, 6, 7]
+    assert told(plain) == "", "what is over at once needs no line"
+    monkeypatch.setattr(progress, "LINE_S", 0.0)
+    assert list(counted("tasks", range(5, 8), 3, plain)) == [5, 6, 7]
+    assert [line.partition("  ETA")[0] for line in told(plain).splitlines()] == ["tasks 1/3", "tasks 2/3", "tasks 3/3"]
+    terminal = Console(file=io.StringIO(), width=120, force_terminal=True, color_system=None)
+    assert list(counted("tasks", range(5, 8), 3, terminal)) == [5, 6, 7]
+    assert "3/3" in told(terminal)

@@ -34,6 +34,7 @@ class House(Config):
     shelves: dict[Room, dict[str, tuple[int, ...]]] = {"kitchen": {"spice": (0, 1)}}
     lamps: dict[str, Lamp] = {"door": Lamp()}
     guests: tuple[Lamp, ...] = ()
+    size: tuple[int, int] = (3, 4)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -94,14 +95,23 @@ def test_later_values_win(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("storey=2", "unknown key 'storey'; here one may set guests, lamp, lamps, name, open, rates, shelves, storeys"),
+        ("storey=2", "unknown key 'storey'; here one may set guests, lamp, lamps, name, open, rates, shelves, size, storeys"),
         ("lamp.volts=2", "unknown key 'lamp.volts'; here one may set label, watts"),
         ("lamps.door.volts=2", "unknown key 'lamps.door.volts'; here one may set label, watts"),
-        ("lamps.hall.volts=2", "lamps.hall.volts: Extra inputs"),
-        ("shelves.attic.box=[1]", "shelves.attic"),
-        ("shelves.cellar.box=many", "shelves.cellar.box"),
-        ("rates.heat=warm", "got 'warm'"),
-        ("lamp=3", "lamp: "),
+        ("lamps.hall.volts=2", "lamps.hall.volts: is no key here (got 2)"),
+        ("shelves.attic.box=[1]", "shelves.attic: there is no such key; there are 'kitchen' or 'cellar' (got 'attic')"),
+        ("shelves.cellar.box=many", "shelves.cellar.box: takes a list: [A, B] (got 'many')"),
+        ("shelves.cellar.box=[1.5]", "shelves.cellar.box.0: takes a whole number (got 1.5)"),
+        ("shelves.cellar=[]", "shelves.cellar: takes keys of its own: shelves.cellar.KEY=VALUE (got [])"),
+        ("rates.heat=warm", "rates.heat: takes a number (got 'warm')"),
+        ("lamp=3", "lamp: takes keys of its own: lamp.KEY=VALUE (got 3)"),
+        ("storeys=[]", "storeys: takes a whole number (got [])"),
+        ("open=ajar", "open: takes true or false (got 'ajar')"),
+        ("name=[]", "name: takes a text (got [])"),
+        ("size=[1]", "size: takes more values (got [1])"),
+        ("size=[1, 2, 3]", "size: takes a list of 2 or fewer (got [1, 2, 3])"),
+        ("=3", "--set =3: a part of the key is empty"),
+        ("rates..x=3", "--set rates..x=3: a part of the key is empty"),
         ("storeys", "KEY=VALUE"),
     ],
 )

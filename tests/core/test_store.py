@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ninefold.core.errors import UserError
-from ninefold.core.store import Run, is_complete, read_json, recover_folder, write_atomic, write_folder, write_json
+from ninefold.core.store import Run, check_ours, is_complete, read_json, recover_folder, write_atomic, write_folder, write_json
 
 FORK = get_context("fork")
 
@@ -121,6 +121,29 @@ def test_json_reads_back(tmp_path: Path) -> None:
     assert read_json(tmp_path / "x.json") == value
 
 
+def test_what_the_machine_refuses_is_told_of_the_file_that_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError) as refused:
+        write_atomic(tmp_path / "folder", "text")
+    assert refused.value.filename == str(tmp_path / "folder")
+
+    def fill(folder: Path) -> None:
+        (folder / "a").mkdir()
+        (folder / "a").write_text("text")
+
+    with pytest.raises(IsADirectoryError) as refused:
+        write_folder(tmp_path / "new", fill)
+    assert refused.value.filename == str(tmp_path / "new" / "a")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError) as refused:
+        write_folder(tmp_path / "file" / "new", fill)
+    assert refused.value.filename == str(tmp_path / "file" / "new")
+    with pytest.raises(FileNotFoundError) as refused:
+        write_folder(tmp_path / "new", lambda _: (tmp_path / "elsewhere" / "x").write_text(""))  # type: ignore[arg-type, return-value]
+    assert refused.value.filename == str(tmp_path / "elsewhere" / "x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
 def hold(run: Run, held: object, done: object) -> None:
     with run.locked():
         held.set()  # type: ignore[attr-defined]
@@ -133,13 +156,29 @@ def test_one_writer_a_run_and_a_dead_one_holds_nothing(tmp_path: Path) -> None:
     process = FORK.Process(target=hold, args=(run, held, done))
     process.start()
     held.wait()
-    with pytest.raises(UserError, match="another process is working on"), run.locked():
-        pass
     assert process.pid is not None
+    with pytest.raises(UserError, match=f"^process {process.pid} is working on"), run.locked():
+        pass
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     with run.locked():
         pass
+
+
+def test_a_folder_is_ours_by_its_mark_or_where_nothing_lies(tmp_path: Path) -> None:
+    check_ours(tmp_path / "absent", ("mark",), "go elsewhere")
+    check_ours(tmp_path, ("mark",), "go elsewhere")
+    for half in (".lock", ".mark.123"):
+        (tmp_path / half).touch()
+    check_ours(tmp_path, ("mark",), "go elsewhere")
+    for other in ("a", "b", "c", ".d"):
+        (tmp_path / other).touch()
+    with pytest.raises(UserError, match=r"holds other files \(.d, a, b and 1 more\); go elsewhere"):
+        check_ours(tmp_path, ("mark",), "go elsewhere")
+    with pytest.raises(UserError, match="a is no folder; go elsewhere"):
+        check_ours(tmp_path / "a", ("mark",), "go elsewhere")
+    (tmp_path / "mark").touch()
+    check_ours(tmp_path, ("mark",), "go elsewhere")
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -55,6 +56,16 @@ def test_gold_is_rewarded_over_http(client: TestClient, seed: int) -> None:
     assert client.get("/state").json()["done"] is True
     again = client.post("/step", json={"action": {"type": "answer", "text": "x"}}).json()
     assert again["reward"] == 1.0, "a verdict stands"
+
+
+@pytest.mark.parametrize("path", ["/reset", "/step", "/assistant/tasks", "/assistant/task"])
+def test_a_body_without_its_header_is_told_a_request_that_works(client: TestClient, path: str) -> None:
+    assert client.post("/reset", json={}).status_code == 200
+    detail = client.post(path, content='{"split": "SECRET"}').json()["detail"]
+    assert "lacks the header Content-Type: application/json" in detail
+    assert "SECRET" not in detail
+    body = shlex.split(detail.partition("curl")[2])[-1]
+    assert client.post(path, json=json.loads(body)).status_code == 200
 
 
 def test_sockets_play_apart(client: TestClient) -> None:

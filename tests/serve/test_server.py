@@ -172,6 +172,10 @@ def test_other_errors(client: openai.OpenAI, url: str, http: httpx.Client) -> No
     assert (missing.status_code, missing.json()["error"]["type"]) == (404, "invalid_request_error")
     torn = http.post("/v1/chat/completions", content="{", headers={"Content-Type": "application/json"})
     assert (torn.status_code, torn.json()["error"]["type"]) == (400, "invalid_request_error")
+    assert torn.json()["error"]["message"].startswith("the body is no JSON: ")
+    plain = http.post("/v1/chat/completions", content="{}")
+    assert (plain.status_code, plain.json()["error"]["param"]) == (400, None)
+    assert plain.json()["error"]["message"] == "the request lacks the header Content-Type: application/json"
 
 
 def test_models_and_health(client: openai.OpenAI, url: str) -> None:

@@ -149,6 +149,30 @@ def test_routes_ask_for_their_tokens(tmp_path: Path, task: Task) -> None:
     stored.close()
 
 
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ({"content": '{"until": "SECRET"}'}, "the request lacks the header Content-Type: application/json"),
+        ({"data": {"until": "SECRET"}}, "is application/x-www-form-urlencoded, not application/json"),
+        ({}, "the request has no body"),
+        ({"content": '{"until: SECRET', "headers": {"Content-Type": "application/json"}}, "the body is no JSON"),
+        ({"json": ["SECRET"]}, "the body is no JSON object"),
+    ],
+)
+def test_a_request_that_cannot_be_read_is_told_a_right_one(tmp_path: Path, task: Task, sent: dict[str, Any], told: str) -> None:
+    stored = StoredWorld.begin(tmp_path, OFFICE, task)
+    with TestClient(create_world_app(stored)) as http:
+        refused = http.post("/tools/clock_wait", **sent)
+        answer = http.post("/answer", json={"text": "SECRET"}).json()["detail"]
+    stored.close()
+    detail = refused.json()["detail"]
+    assert (refused.status_code, "SECRET" in detail, "SECRET" in answer) == (422, False, False)
+    assert told in detail
+    right = "curl -X POST http://testserver/tools/clock_wait -H 'Content-Type: application/json' -d '{\"until\": \"VALUE\"}'"
+    assert detail.endswith(right)
+    assert "response is missing" in answer
+
+
 def test_a_call_with_a_key_is_made_once(tmp_path: Path, task: Task) -> None:
     for _ in range(2):
         stored = StoredWorld.begin(tmp_path, OFFICE, task)
@@ -199,8 +223,11 @@ def test_a_log_that_does_not_fit_the_world_is_refused(tmp_path: Path, task: Task
 
 def test_one_process_has_a_world_open(tmp_path: Path, task: Task) -> None:
     stored = StoredWorld.begin(tmp_path, OFFICE, task)
-    with pytest.raises(UserError, match="another process"):
+    holder = f"^process {os.getpid()} has {tmp_path} open; end it"
+    with pytest.raises(UserError, match=f"{holder} first$"):
         StoredWorld.open(tmp_path, OFFICE)
+    with pytest.raises(UserError, match=f"{holder}, or give another folder with --in$"):
+        StoredWorld.begin(tmp_path, OFFICE, task)
     stored.close()
     with pytest.raises(UserError, match="not office/dev/2/1"):
         StoredWorld.begin(tmp_path, OFFICE, OFFICE.generate("dev", 2, 1))

@@ -15,6 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
 
+from ninefold.agent.env.calls import refusal
 from ninefold.agent.env.script import Script, Steps, answers, use
 from ninefold.core.errors import SandboxError, SandboxUnavailable, UserError
 from ninefold.core.protocols import ExecLimits, Move, Observation, Sandbox, SandboxRuntime, ScriptedPolicy, Style, Tool
@@ -39,10 +40,10 @@ class HarborWorld:
 
     def call(self, call: Call) -> Observation:
         """`bash`: what it wrote, and how it ended where that was not well."""
-        command = call.arguments.get("command")
-        if call.error is not None or call.tool != BASH.name or not isinstance(command, str) or len(command) > LONGEST:
-            return Observation(text="error: bad arguments")
-        ended = _shell(self._opened(), self._task, command, replace(LIMITS, seconds=self._task.limits.tool_seconds))
+        if (refused := refusal(call, (BASH,), LONGEST)) is not None:
+            return Observation(text=refused)
+        limits = replace(LIMITS, seconds=self._task.limits.tool_seconds)
+        ended = _shell(self._opened(), self._task, call.arguments["command"], limits)
         how = (
             "" if ended.exit_code == 0 else f"\n({ended.reason if ended.exit_code is None else f'exit code {ended.exit_code}'})"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -90,7 +91,9 @@ class McpServer:
 
     def __init__(self, place: Place, session: str = "") -> None:
         """`session` goes on with a conversation that was begun. Raises SandboxError where the server does not answer."""
-        self._line: Line = HttpLine(place, session) if isinstance(place, str) else PipeLine(place)
+        self._name = f"the MCP server {place if isinstance(place, str) else shlex.join(place)}"
+        with boundary(SandboxError, f"{self._name} cannot be started"):
+            self._line: Line = HttpLine(place, session) if isinstance(place, str) else PipeLine(place)
         self._asked = 0
         if not session:
             self._greet()
@@ -140,13 +143,13 @@ class McpServer:
         self._asked += 1
         answer = self._send({"id": self._asked, "method": method, "params": params})
         if answer is None:
-            raise SandboxError(f"the MCP server did not answer {method}")
+            raise SandboxError(f"{self._name} did not answer {method}")
         if "error" in answer:
             raise UserError(str(answer["error"].get("message")))
         return answer["result"]
 
     def _send(self, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        with boundary(SandboxError, "the MCP server cannot be spoken to"):
+        with boundary(SandboxError, f"{self._name} cannot be spoken to"):
             return self._line.ask({"jsonrpc": "2.0", **message})
 
 

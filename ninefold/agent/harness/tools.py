@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ninefold.agent.harness.arguments import fault
 from ninefold.agent.harness.naming import Convention, wire_name
 from ninefold.chat.messages import call_id, tool_call
 from ninefold.core.protocols import Message, Move, Tool
@@ -16,14 +17,6 @@ SchemaStyle = Literal["bare", "strict", "described"]
 
 NO_SUCH_TOOL = "no such tool"
 BAD_ARGUMENTS = "bad arguments"
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "object": (dict,),
-    "array": (list,),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +88,11 @@ def written(move: Move, calls: Sequence[Call]) -> Message:
 
 
 def _canonical(call: Call, tool: Tool, parameters: Sequence[str], optional: Mapping[str, str]) -> Call:
-    given, kinds = call.arguments, {**optional, **tool.parameters}
     names = dict(zip(parameters, tool.parameters)) | {name: name for name in optional}
-    if given.keys() <= names.keys() and all(name in given for name in parameters):
-        arguments = {names[name]: value for name, value in given.items()}
-        if all(_fits(value, kinds[name]) for name, value in arguments.items()):
-            return Call(tool=tool.name, arguments=arguments)
-    return Call(tool=tool.name, arguments=given, error=BAD_ARGUMENTS)
-
-
-def _fits(value: Any, kind: str) -> bool:
-    return isinstance(value, _KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
+    wrong = fault(call.arguments, {name: tool.parameters[names[name]] for name in parameters}, optional)
+    if wrong is not None:
+        return Call(tool=tool.name, arguments=call.arguments, error=f"{BAD_ARGUMENTS}: {wrong}")
+    return Call(tool=tool.name, arguments={names[name]: value for name, value in call.arguments.items()})
 
 
 def _flat(name: tuple[str, tuple[str, ...]]) -> list[str]:

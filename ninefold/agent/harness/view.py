@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ninefold.agent.harness.arguments import fits, shown, unknown
 from ninefold.agent.harness.delegation import Delegation
-from ninefold.agent.harness.executor.operations import OPERATIONS, fits
+from ninefold.agent.harness.executor.operations import OPERATIONS
 from ninefold.agent.harness.layout import Layout
 from ninefold.agent.harness.tools import BAD_ARGUMENTS, ToolInterface
 from ninefold.core.protocols import Observation, Tool
@@ -154,9 +155,10 @@ class View:
 
     def to_world(self, call: Call, offered: Mapping[str, Tool]) -> Call:
         """A call off the wire in canonical names, with `error` where its arguments do not fit."""
-        shown = self.shown(offered[self.operation])
-        problems = [f"{name} {p}" for name, value in call.arguments.items() if (p := _fault(shown, name, value))]
-        problems += [f"{name} is missing" for name, p in shown.items() if p.required and name not in call.arguments]
+        parameters = self.shown(offered[self.operation])
+        problems = [p for name, value in call.arguments.items() if (p := _fault(parameters, name, value))]
+        lacking = [name for name, p in parameters.items() if p.required and name not in call.arguments]
+        problems += [f"{name} is missing ({parameters[name].kind})" for name in lacking]
         tool = offered.get(self.cases.get(str(call.arguments.get(self.switch)), self.operation))
         if tool is None:
             problems.append(f"{self.switch} {call.arguments[self.switch]} is not to be had here")
@@ -164,7 +166,7 @@ class View:
             return Call(tool=self.operation, arguments=call.arguments, error=f"{BAD_ARGUMENTS}: {problems[0]}")
         known = {**tool.parameters, **tool.optional}
         arguments = {name: value for name, value in self.fixed.items() if name in known}
-        for name, parameter in shown.items():
+        for name, parameter in parameters.items():
             value = call.arguments.get(name, None if parameter.required else parameter.default)
             if parameter.to in known and value is not None:
                 arguments[parameter.to] = parameter.canonical(value)
@@ -258,8 +260,11 @@ def _named(tools: Sequence[Tool]) -> dict[str, Tool]:
     return {tool.name: tool for tool in tools}
 
 
-def _fault(shown: Mapping[str, Parameter], name: str, value: Any) -> str:
-    return shown[name].problem(value) if name in shown else "is not a parameter"
+def _fault(parameters: Mapping[str, Parameter], name: str, value: Any) -> str:
+    if name not in parameters:
+        return unknown(name, {known: p.kind for known, p in parameters.items()})
+    problem = parameters[name].problem(value)
+    return problem and f"{name} {problem}: {shown(value)}"
 
 
 def _problem(value: Any, schema: Mapping[str, Any]) -> str:
@@ -276,7 +281,7 @@ def _problem(value: Any, schema: Mapping[str, Any]) -> str:
         return f"has more than {schema['maxLength']} characters"
     if isinstance(value, list):
         if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
-            return f"has {len(value)} items"
+            return f"has {len(value)} items, not {schema.get('minItems', 0)} to {schema.get('maxItems', '…')}"
         return next(filter(None, (_problem(item, schema.get("items", {})) for item in value)), "")
     if isinstance(value, dict):
         missing = [name for name in schema.get("required", ()) if name not in value]

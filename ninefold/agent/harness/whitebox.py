@@ -15,6 +15,7 @@ from ninefold.agent.harness.rules import Rules
 from ninefold.agent.harness.sections import Section, Sections
 from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL, ToolInterface, around, written
 from ninefold.agent.harness.view import Toolset
+from ninefold.core.config import faults
 from ninefold.core.errors import UserError
 from ninefold.core.protocols import Message, Move, Observation, ParsedMessage, Tool
 from ninefold.core.types import Call, Task, Turn
@@ -113,9 +114,7 @@ def whitebox(composition: Mapping[str, Any]) -> WhiteBox:
     try:
         harness = _ADAPTER.validate_python(composition)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UserError(f"a white-box composition has toolset, prompt, context and rules; {where}: {first['msg']}") from None
+        raise UserError(f"a white-box composition has toolset, prompt, context and rules; {faults(error)}") from None
     if unknown := _unknown(composition, harness):
         raise UserError(f"this version does not know {unknown!r} of a harness composition; update ninefold")
     return harness

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 task = typer.Typer(cls=Commands, no_args_is_help=True, help="Write, check and play families of tasks.")
 hack = typer.Typer(cls=Commands, no_args_is_help=True, help="Attack families of tasks.")
 
+FORMS = ("openenv", "mcp")
+"""In which episodes are served."""
 FamilyName = Annotated[str, typer.Argument(metavar="FAMILY", help="A family's name, or the path of its file or folder.")]
 
 
@@ -129,7 +132,9 @@ def play(
 ) -> None:
     """Play a task by hand: see what a policy sees, call tools or answer, get the verdict.
 
-    Exit status 0 whatever it is, 3 where this machine lacks something that the level needs.
+    Pictures are files that are there until the verdict.
+
+    Exit status 0 whatever the verdict is, 3 where this machine lacks something that the level needs.
     """
     from ninefold.agent.env import family as find
     from ninefold.agent.env.lacking import lacking
@@ -138,16 +143,13 @@ def play(
     from ninefold.app.hand import Hand
 
     found = find(family)
-    if level >= found.levels:
-        raise UserError(f"levels of {found.name} are 0 to {found.levels - 1}, got {level}")
-    if split not in SPLITS:
-        raise UserError(f"splits are {', '.join(SPLITS)}, got {split!r}")
+    part = check_task(found, split, level)
     if (reason := lacking(found, level)) is not None:
         _tell_skipped({level: reason})
         _leave(broken=False, skipped=True)
-    with runtime_for(found) as runtime:
-        drawn = found.generate(cast(Split, split), level, seed)
-        result, _ = play_it(found, drawn, Hand(found, drawn, out(), input), seed, runtime)
+    with runtime_for(found) as runtime, TemporaryDirectory(prefix="ninefold-play-") as pictures:
+        drawn = found.generate(part, level, seed)
+        result, _ = play_it(found, drawn, Hand(found, drawn, out(), input, Path(pictures)), seed, runtime)
     out().print(f"\n{result.status}, score {result.score:g}" + (f": {result.detail}" if result.detail else ""), markup=False)
 
 
@@ -166,9 +168,10 @@ def serve(
     from ninefold.agent.env import family as find
     from ninefold.serve.episodes import Episodes
 
-    if split not in SPLITS or form not in ("openenv", "mcp"):
-        raise UserError(f"--split is one of {', '.join(SPLITS)}, --as is openenv or mcp")
-    served = Episodes(family=find(family), split=cast(Split, split), level=level, seed=seed)
+    if form not in FORMS:
+        raise UserError(f"--as {form}: there are {', '.join(FORMS)}")
+    found = find(family)
+    served = Episodes(family=found, split=check_task(found, split, level), level=level, seed=seed)
     if form == "mcp":
         from ninefold.serve.hosts import EpisodeHost
         from ninefold.serve.mcp import over_pipes
@@ -217,9 +220,24 @@ def run_hacks(
 
 def _levels(family: Family, level: int | None) -> Sequence[int]:
     """The level asked for, or all. Raises UserError where there is none such."""
-    if level is not None and level >= family.levels:
-        raise UserError(f"levels of {family.name} are 0 to {family.levels - 1}, got {level}")
-    return range(family.levels) if level is None else [level]
+    if level is None:
+        return range(family.levels)
+    check_level(family, level)
+    return [level]
+
+
+def check_task(family: Family, split: str, level: int) -> Split:
+    """The split of that name. Raises UserError where there is none, or the family has no such level."""
+    if split not in SPLITS:
+        raise UserError(f"--split {split}: splits are {', '.join(SPLITS)}")
+    check_level(family, level)
+    return cast(Split, split)
+
+
+def check_level(family: Family, level: int) -> None:
+    """Raise UserError where the family has no such level."""
+    if level >= family.levels:
+        raise UserError(f"--level {level}: levels of {family.name} are 0 to {family.levels - 1}")
 
 
 _MARKS = {"kept": "[green]✓[/green]", "broken": "[red]✗[/red]", "skipped": "[yellow]–[/yellow]"}

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
 
+from ninefold.app.commands.building import check_task
 from ninefold.app.console import Commands, err
+from ninefold.app.progress import counted
 from ninefold.core.errors import SandboxUnavailable, UserError
 from ninefold.core.protocols import Family
-from ninefold.core.types import Split, Task
+from ninefold.core.text import split_words
+from ninefold.core.types import Task
 
 harbor = typer.Typer(cls=Commands, no_args_is_help=True, help="Write tasks as Harbor directories, and read them.")
 verifiers = typer.Typer(cls=Commands, no_args_is_help=True, help="Write tasks as a package of verifiers, and read tasksets.")
 tau2 = typer.Typer(cls=Commands, no_args_is_help=True, help="Read tasks of tau2-bench.")
 mcp = typer.Typer(cls=Commands, no_args_is_help=True, help="Ask questions that the tools of an MCP server answer.")
 
+MOST = 100_000
+"""Tasks of one export."""
 To = Annotated[Path, typer.Option("--to", help="JSONL file of tasks that is written.")]
 
 
 def _drawn(kind: Family, split: str, level: int, seeds: range) -> Iterator[Task]:
-    """A family's tasks, drawn one after the other. Raises UserError at once where there is no such split or level."""
-    if split not in get_args(Split):
-        raise UserError(f"--split {split}: there are {', '.join(get_args(Split))}")
-    if level >= kind.levels:
-        raise UserError(f"--level {level}: levels of {kind.name} are 0 to {kind.levels - 1}")
-    return (kind.generate(cast(Split, split), level, seed) for seed in seeds)
+    """A family's tasks, drawn one after the other. Raises UserError at once where there is no such split or level, or where
+    there are too many of them."""
+    if len(seeds) > MOST:
+        again = f"go on with --seed {seeds.start + MOST} in another folder"
+        raise UserError(f"--count {len(seeds)}: one export holds {MOST} tasks at most; {again}")
+    part = check_task(kind, split, level)
+    return (kind.generate(part, level, seed) for seed in seeds)
 
 
 @harbor.command()
@@ -38,7 +43,7 @@ def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Each task gets a folder in it.")],
     level: Annotated[int, typer.Option("--level", min=0)] = 0,
     split: Annotated[str, typer.Option("--split", help="train, dev or heldout.")] = "train",
-    count: Annotated[int, typer.Option("--count", min=1, help="Tasks, of seeds from --seed on.")] = 1,
+    count: Annotated[int, typer.Option("--count", min=1, help=f"Tasks, of seeds from --seed on; {MOST} at most.")] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
 ) -> None:
     """Write tasks of a family with verifier and solution; run them with `harbor run -p DIR`, see their README.md."""
@@ -88,15 +93,16 @@ def export_package(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Of the package.")],
     level: Annotated[int, typer.Option("--level", min=0)] = 0,
     split: Annotated[str, typer.Option("--split", help="train, dev or heldout.")] = "train",
-    count: Annotated[int, typer.Option("--count", min=1, help="Tasks, of seeds from --seed on.")] = 100,
+    count: Annotated[int, typer.Option("--count", min=1, help=f"Tasks, of seeds from --seed on; {MOST} at most.")] = 100,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
 ) -> None:
     """Write tasks of a family as a package that verifiers loads; its README.md says how to run it."""
     from ninefold.agent.env import family
     from ninefold.data.tasks.verifiers.export import export_package as write
 
-    tasks = [*_drawn(family(name), split, level, range(seed, seed + count))]
-    typer.echo(f"{write(tasks, folder)}: {count} tasks in {folder}")
+    tasks = _drawn(family(name), split, level, range(seed, seed + count))
+    package = write(counted("tasks", tasks, count, err()), folder)
+    typer.echo(f"{package}: {count} tasks in {folder}")
 
 
 @verifiers.command("import")
@@ -137,7 +143,9 @@ def import_server(
     """Write a task that offers the tools of a server."""
     from ninefold.data.tasks.mcp import import_server as read
 
-    place = server if server.startswith(("http://", "https://")) else shlex.split(server)
+    if not server.strip():
+        raise UserError("name the server: a URL, or a command that starts one")
+    place = server if server.startswith(("http://", "https://")) else split_words(server)
     _write(to, [read(place, ask, answer)])
 
 

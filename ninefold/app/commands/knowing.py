@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 
 from ninefold.app.console import AsJson, Commands, err, out, print_json
+from ninefold.app.progress import counting
 from ninefold.core.errors import UserError
-from ninefold.core.store import is_complete, write_atomic
+from ninefold.core.store import check_ours, is_complete, write_atomic
 
 if TYPE_CHECKING:
     from ninefold.data.synth.graph import Graph
@@ -37,10 +37,11 @@ def grow(name: GraphName, overrides: Overrides = None, as_json: AsJson = False) 
 
     folder = folder_of(name)
     kept = folder / "growth.toml"
+    check_ours(folder, (kept.name, "graph.sqlite", "documents/COMPLETE"), "give the graph another name or folder")
     config = configured(Growth(), file=kept if kept.exists() else None, overrides=overrides or ())
     library = _library(folder, config)
     write_atomic(kept, to_toml(config))
-    with closing(_graph(folder, new=True)) as graph, _bar("nodes") as bar:
+    with closing(_graph(folder, new=True)) as graph, counting("nodes", err()) as bar:
         task = bar.add_task("", total=config.nodes, completed=len(graph))
         grow(graph, library, proposer_of(config), config, lambda known: bar.update(task, completed=known))
     stats(name, as_json)
@@ -133,7 +134,7 @@ def synth(
             grid.add_row(attempt.gate, attempt.reason, "; ".join(attempt.nodes))
         out().print(grid)
         return
-    with closing(_graph(folder)) as graph, closing(open_runtime()) as runtime, _bar("tasks") as bar:
+    with closing(_graph(folder)) as graph, closing(open_runtime()) as runtime, counting("tasks", err()) as bar:
         runtime.check()
         task = bar.add_task("", total=config.tasks)
         attempts = synthesise(
@@ -200,8 +201,3 @@ def _library(folder: Path, config: Growth) -> Library:
         err().print("reading documents")
         read(config.sources).save(documents)
     return Library.load(documents)
-
-
-def _bar(what: str) -> Progress:
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-    return Progress(*columns, console=err())

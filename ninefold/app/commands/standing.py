@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
-from ninefold.app.commands.building import FamilyName
+from ninefold.app.commands.building import FamilyName, check_task
 from ninefold.app.commands.serving import LOCAL
 from ninefold.app.console import AsJson, Commands, check_port, err, out, print_json
 from ninefold.core.errors import UserError
-from ninefold.core.types import SPLITS, Split
 
 world = typer.Typer(cls=Commands, no_args_is_help=True, help="Stand up the world of a task for other agents and trainers.")
 
@@ -60,12 +59,9 @@ def serve(
     if token and token == owner_token:
         raise UserError("--token and --owner-token are the same: an agent could judge itself; give two")
     found = find(family)
-    if level >= found.levels:
-        raise UserError(f"levels of {found.name} are 0 to {found.levels - 1}, got {level}")
-    if split not in SPLITS:
-        raise UserError(f"splits are {', '.join(SPLITS)}, got {split!r}")
+    part = check_task(found, split, level)
     check_port(host, port)
-    task = found.generate(cast(Split, split), level, seed)
+    task = found.generate(part, level, seed)
     place = folder or Path("worlds") / task.id.replace("/", "-")
     with runtime_for(found) as runtime:
         stored = StoredWorld.begin(place, found, task, runtime)

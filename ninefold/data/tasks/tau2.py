@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ninefold.agent.env.declared import record_of, tool_of
-from ninefold.agent.env.tau2.checkout import guest
-from ninefold.core.errors import UserError
+from ninefold.agent.env.tau2.checkout import check_domain, guest
 from ninefold.core.types import Limits, Task
 
 LIMITS = Limits(turns=100, new_tokens=32_768, context=131_072)
@@ -22,8 +21,7 @@ def import_domain(domain: str, most: int | None = None) -> tuple[list[Task], lis
 
     Raises UserError where there is no such domain, SandboxUnavailable without tau2.
     """
-    if not domain.isidentifier():
-        raise UserError(f"a domain of tau2 is a name like mock or retail, got {domain!r}")
+    check_domain(domain)
     told = guest().ask("tasks", domain=domain, most=most)
     tools = [record_of(tool_of(t["name"], t.get("description", ""), t["parameters"])) for t in told["tools"]]
     tasks: list[Task] = []

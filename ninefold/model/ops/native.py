@@ -126,5 +126,6 @@ def _build(compiler: str, library: Path) -> None:
         command: Sequence[str] = (compiler, *FLAGS, "-o", str(built), *sorted(map(str, SOURCES.glob("*.c"))))
         done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
         if done.returncode:
-            raise UserError(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}")
+            told = f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}"
+            raise UserError(told.replace(folder, str(library.parent)))
         built.replace(library)

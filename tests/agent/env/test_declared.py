@@ -55,10 +55,13 @@ def test_described_tools_take_what_may_be_left_out() -> None:
     whole = Call(tool="pour", arguments={"size": 1, "colour": "red"})
     assert described.to_world(whole, [tool]) == whole
     assert described.to_world(Call(tool="pour", arguments={"size": 1}), [tool]).error is None
-    for call in (
-        Call(tool="pour", arguments={"colour": "red"}),
-        Call(tool="pour", arguments={"size": 1, "colour": 2}),
-        Call(tool="pour", arguments={"size": 1, "shape": "round"}),
+    for call, wrong in (
+        (Call(tool="pour", arguments={"colour": "red"}), "size is missing (number)"),
+        (Call(tool="pour", arguments={"size": 1, "colour": 2}), "colour is 2, not of type string"),
+        (
+            Call(tool="pour", arguments={"size": 1, "shape": "round"}),
+            "shape is not a parameter; there are size (number), colour (string)",
+        ),
     ):
-        assert described.to_world(call, [tool]).error == BAD_ARGUMENTS
-    assert bare.to_world(whole, [tool]).error == BAD_ARGUMENTS
+        assert described.to_world(call, [tool]).error == f"{BAD_ARGUMENTS}: {wrong}"
+    assert bare.to_world(whole, [tool]).error == f"{BAD_ARGUMENTS}: colour is not a parameter; there are size (number)"

@@ -140,7 +140,7 @@ def test_tools_of_the_library():
     assert len(call("search", query="sort an array").splitlines()) == 5
     assert call("search", query="???") == "nothing found"
     assert call("open", id="-1") == "error: no such entry"
-    assert call("open", id=3) == "error: bad arguments"
+    assert call("open", id=3) == "error: bad arguments: id is 3, not of type string"
     assert call("read", id="3") == "error: no such tool"
     text = call("open", id="3")
     assert text.startswith(library().entries["3"].prose)

@@ -63,11 +63,20 @@ def test_every_family_has_distinct_wire_names(name: str) -> None:
     ("call", "error"),
     [
         (Call(tool="rm", arguments={}), NO_SUCH_TOOL),
-        (Call(tool="write", arguments={"path": "a"}), BAD_ARGUMENTS),
-        (Call(tool="write", arguments={"path": "a", "text": "b", "mode": "w"}), BAD_ARGUMENTS),
-        (Call(tool="write", arguments={"path": "a", "text": 3}), BAD_ARGUMENTS),
-        (Call(tool="mail_send", arguments={"to": "x", "urgent": 1, "copies": 2}), BAD_ARGUMENTS),
-        (Call(tool="mail_send", arguments={"to": "x", "urgent": True, "copies": True}), BAD_ARGUMENTS),
+        (Call(tool="write", arguments={"path": "a"}), f"{BAD_ARGUMENTS}: text is missing (string)"),
+        (
+            Call(tool="write", arguments={"path": "a", "text": "b", "mode": "w"}),
+            f"{BAD_ARGUMENTS}: mode is not a parameter; there are path (string), text (string)",
+        ),
+        (Call(tool="write", arguments={"path": "a", "text": 3}), f"{BAD_ARGUMENTS}: text is 3, not of type string"),
+        (
+            Call(tool="mail_send", arguments={"to": "x", "urgent": 1, "copies": 2}),
+            f"{BAD_ARGUMENTS}: urgent is 1, not of type boolean",
+        ),
+        (
+            Call(tool="mail_send", arguments={"to": "x", "urgent": True, "copies": True}),
+            f"{BAD_ARGUMENTS}: copies is true, not of type number",
+        ),
         (Call(tool="lookup", arguments={"key": "a"}, error="bad JSON"), "bad JSON"),
     ],
 )

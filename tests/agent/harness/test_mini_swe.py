@@ -168,5 +168,5 @@ def _in_our_words(messages: Sequence[dict[str, Any]], opening: Sequence[Any]) ->
 def _reason(content: str) -> str:
     if "No tool calls" in content:
         return "The message calls no tool; each one has to."
-    why = "no such tool" if "Unknown tool" in content else "bad arguments: cmd is not a parameter"
+    why = "no such tool" if "Unknown tool" in content else "bad arguments: cmd is not a parameter; there are command (string)"
     return f"The call cannot be made: {why}."

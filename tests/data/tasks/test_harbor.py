@@ -138,7 +138,10 @@ def test_tools_answer_and_the_calls_that_were_made_count(runtime: SandboxRuntime
     assert graded(files, container, "bash /solution/solve.sh")[0] == "1.0\n"
     trouble = "echo junk > /work/.world/ask; echo '{}' > /work/.world/ask; sleep .1; echo [] > /tests/calls.json"
     refused = """test "$(/app/tool nothing)" = 'error: no such tool'"""
-    assert graded(files, container, trouble, refused, "bash /solution/solve.sh", "echo [] > /tests/calls.json")[0] == "1.0\n"
+    unknown = "error: bad arguments: name is not a parameter; there are key (string)"
+    named = f"""test "$(/app/tool lookup name=x)" = '{unknown}'"""
+    played = [trouble, refused, named, "bash /solution/solve.sh", "echo [] > /tests/calls.json"]
+    assert graded(files, container, *played)[0] == "1.0\n"
     assert graded(files, container, "/app/tool lookup key=x || true")[0] == "0.0\n"
 
 
@@ -226,6 +229,7 @@ def test_tests_that_hang_or_say_nothing_are_invalid(tmp_path: Path, runtime: San
         ("environment/Dockerfile", "FROM x\nRUN pip install nothing-like-this\n", "nothing-like-this is not installed"),
         ("environment/Dockerfile", "FROM x\nWORKDIR /srv\n", "/srv is outside of"),
         ("environment/Dockerfile", "FROM x\nCOPY ../../secret /app/\n", "there is no ../../secret"),
+        ("environment/Dockerfile", 'FROM x\nENV A="b\n', "line 2: a quote is not closed"),
         ("task.toml", '[environment]\nnetwork_mode = "public"\ngpus = 1\n', "a network, GPUs"),
         ("task.toml", 'schema_version = "2.0"\n', "schema 2.0"),
         ("task.toml", "schema_version = \n", "no TOML"),

@@ -32,6 +32,9 @@ def test_no_kernels_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, va
     assert library is None
     assert not status.available
     assert reason in status.detail
+    if value == "broken-cc":
+        asked = status.detail.split(" -o ")[1].split()[0]
+        assert Path(asked).parent == tmp_path / "ninefold" / "native", "the folder that is gone is not named"
 
 
 def test_unwritable_cache_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

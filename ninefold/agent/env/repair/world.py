@@ -8,6 +8,7 @@ from typing import Any
 
 from ninefold.agent.env import candidate
 from ninefold.agent.env.calls import refusal
+from ninefold.agent.harness.arguments import shown
 from ninefold.core.errors import UserError
 from ninefold.core.protocols import Observation, Sandbox, SandboxRuntime, Tool
 from ninefold.core.types import Call, Task
@@ -47,7 +48,7 @@ class RepairWorld:
             return Observation(text=self._run_tests())
         path = call.arguments["path"].strip()
         if len(path) > 64 or not _NAME.fullmatch(path):
-            return Observation(text="error: bad path")
+            return Observation(text=f"error: bad path: {shown(path)} is not the name of a file here")
         if call.tool == "read":
             text = self._read(path)
             return Observation(text="error: no such file" if text is None else text)

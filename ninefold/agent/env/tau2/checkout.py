@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from threading import Lock
 
-from ninefold.core.errors import SandboxUnavailable
+from ninefold.core.errors import SandboxUnavailable, UserError
 from ninefold.core.guest import Guest
 
 PLACE, PYTHON = "NINEFOLD_TAU2", "NINEFOLD_TAU2_PYTHON"
@@ -31,6 +31,16 @@ def lacks() -> str | None:
     if not python.exists():
         return f"no interpreter at {python}: `make referees` makes it, or set {PYTHON} to one that has tau2's dependencies"
     return None
+
+
+def check_domain(domain: str) -> None:
+    """Raise UserError where the checkout has no such domain, SandboxUnavailable where there is no checkout."""
+    if missing := lacks():
+        raise SandboxUnavailable(missing)
+    domains = place()[0] / "src" / "tau2" / "domains"
+    found = sorted(path.parent.name for path in domains.glob("*/environment.py"))
+    if domain not in found:
+        raise UserError(f"there is no domain {domain!r} in {domains}; there are {', '.join(found) or 'none'}")
 
 
 def guest() -> Guest:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ninefold.agent.env.tau2.checkout import guest
+from ninefold.agent.env.tau2.checkout import check_domain, guest
 from ninefold.core.errors import UserError
 from ninefold.core.guest import Guest
 from ninefold.core.protocols import Observation
@@ -17,6 +17,7 @@ class Tau2World:
     """Its databases live in the guest program; all that has to be kept of them is what was called."""
 
     def __init__(self, task: Task, called: Sequence[Mapping[str, Any]] = ()) -> None:
+        check_domain(task.data["domain"])
         self._guest: Guest = guest()
         self._session: int = self._guest.ask("open", domain=task.data["domain"], task=task.data["task"])
         self._names = set(task.tools)

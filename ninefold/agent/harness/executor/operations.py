@@ -6,8 +6,8 @@ Paths are those of the working directory, relative or below /work; line numbers 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from ninefold.agent.harness.arguments import fault
 from ninefold.core.protocols import Tool
 from ninefold.core.types import Call
 
@@ -72,19 +72,6 @@ OPERATIONS: dict[str, Tool] = {
     )
 }
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    _TEXT: (str,),
-    _NUMBER: (int, float),
-    _FLAG: (bool,),
-    _OBJECT: (dict,),
-    _LIST: (list,),
-}
-
-
-def fits(value: Any, kind: str) -> bool:
-    """Whether a value off the wire is of a JSON type."""
-    return isinstance(value, _KINDS[kind]) and (kind == _FLAG or not isinstance(value, bool))
-
 
 def check(call: Call) -> None:
     """Raise Refused unless the call names an operation and its arguments fit."""
@@ -93,15 +80,9 @@ def check(call: Call) -> None:
     tool = OPERATIONS.get(call.tool)
     if tool is None:
         raise Refused(f"no such tool: {call.tool[:80]}")
-    known = {**tool.parameters, **tool.optional}
-    for name, kind in tool.parameters.items():
-        if name not in call.arguments:
-            raise Refused(f"{name} is missing ({kind})")
+    if (wrong := fault(call.arguments, tool.parameters, tool.optional)) is not None:
+        raise Refused(wrong)
     for name, value in call.arguments.items():
-        if name not in known:
-            raise Refused(f"{name} is not a parameter of {call.tool}")
-        if not fits(value, known[name]):
-            raise Refused(f"{name} must be of type {known[name]}")
         if isinstance(value, str) and not _is_text(value):
             raise Refused(f"{name} holds characters that no file or command can hold")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
 
 from ninefold.core.errors import UserError
+from ninefold.core.text import read_text, split_words
 from ninefold.sandbox.archive import Entry
 
 PLACES = ("app", "logs", "tests", "solution")
@@ -34,14 +34,14 @@ def read_image(folder: Path) -> Image:
     file, image = folder / "Dockerfile", Image()
     if not file.is_file():
         raise UserError(f"{folder} has no Dockerfile; compose files and prebuilt images need a container engine")
-    for number, words, rest in _instructions(file.read_text()):
+    for number, words, rest in _instructions(read_text(file)):
         where = f"{file}, line {number}"
         match words:
             case "WORKDIR":
                 image.workdir = str(PurePosixPath(image.workdir) / rest.strip())
                 inside(image.workdir)
             case "ENV":
-                pairs = shlex.split(rest)
+                pairs = split_words(rest, where)
                 plain = pairs if all("=" in pair for pair in pairs) else ["=".join(rest.split(None, 1))]
                 image.environment |= dict(pair.split("=", 1) for pair in plain)
             case "COPY" | "ADD":
@@ -93,7 +93,7 @@ def _instructions(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _copied(folder: Path, workdir: str, rest: str, where: str) -> list[Entry]:
-    words = [word for word in shlex.split(rest) if not word.startswith(("--chown=", "--chmod="))]
+    words = [word for word in split_words(rest, where) if not word.startswith(("--chown=", "--chmod="))]
     if len(words) < 2 or words[0].startswith(("--", "[")):
         raise UserError(f"{where}: only `COPY FROM… TO` with files of {folder} is understood")
     *sources, target = words
@@ -116,7 +116,7 @@ def _check_run(rest: str, where: str) -> None:
             continue
         if not _PIP.match(command):
             raise UserError(f"{where}: `{command[:60]}` needs a container build, which is not to be had here")
-        words = shlex.split(command)
+        words = split_words(command, where)
         for word in words[words.index("install") + 1 :]:
             name = re.split(r"[=<>~!\[]", word)[0]
             try:

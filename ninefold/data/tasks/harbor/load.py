@@ -13,6 +13,8 @@ from typing import Any
 from ninefold.core.errors import UserError
 from ninefold.core.records import task_of
 from ninefold.core.seeds import split_of
+from ninefold.core.store import read_json
+from ninefold.core.text import read_text
 from ninefold.core.types import Limits, Split, Task
 from ninefold.data.tasks.harbor.image import entries_of, read_image
 from ninefold.data.tasks.harbor.layout import RECORD
@@ -28,13 +30,13 @@ def import_task(folder: Path) -> Task:
         raise UserError(f"{folder} is no Harbor task: it lacks task.toml or instruction.md")
     record = folder / "tests" / RECORD
     if record.is_file():
-        return task_of(json.loads(record.read_text()))
+        return task_of(read_json(record))
     config = _config(folder)
     image = read_image(folder / "environment")
     parts = {name: entries_of(folder / name, "") for name in ("tests", "solution") if (folder / name).is_dir()}
     if not any(entry.path == "test.sh" for entry in parts.get("tests", ())):
         raise UserError(f"{folder} has no tests/test.sh")
-    instruction = (folder / "instruction.md").read_text().strip()
+    instruction = read_text(folder / "instruction.md").strip()
     data: dict[str, Any] = {
         "files": _stored(image.files),
         "tests": _stored(parts["tests"]),

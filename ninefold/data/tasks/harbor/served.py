@@ -12,6 +12,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ninefold.agent.env import family
+from ninefold.agent.harness.arguments import shown
+from ninefold.agent.harness.tools import BAD_ARGUMENTS, NO_SUCH_TOOL
 from ninefold.core.protocols import Family, SandboxRuntime, World, offered
 from ninefold.core.types import Call, Task
 from ninefold.sandbox.archive import Entry
@@ -82,17 +84,14 @@ class ServedWorld:
                 self._answer(line)
 
     def _call(self, asked: Mapping[str, Any]) -> str:
-        try:
-            tool = next(tool for tool in offered(self._family, self._task) if tool.name == asked["tool"])
-            kinds = tool.parameters
-            arguments = {
-                name: value if kinds.get(name, "string") == "string" else json.loads(value)
-                for name, value in asked["arguments"].items()
-            }
-        except StopIteration:
-            return "error: no such tool"
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return "error: bad arguments"
+        tool = next((tool for tool in offered(self._family, self._task) if tool.name == asked.get("tool")), None)
+        if tool is None:
+            return f"error: {NO_SUCH_TOOL}"
+        given = asked.get("arguments")
+        if not isinstance(given, dict):
+            return f"error: {BAD_ARGUMENTS}: {shown(given)} is not of type object"
+        kinds = {**tool.optional, **tool.parameters}
+        arguments = {name: _read(value, kinds.get(name, "string")) for name, value in given.items()}
         call = Call(tool=tool.name, arguments=arguments)
         self.calls.append(call)
         return self._world.call(call).text
@@ -111,3 +110,12 @@ class ServedWorld:
         data = memoryview(json.dumps(told).encode() + b"\n")
         while data and select.select([], [self._told], [], _ANSWER_SECONDS)[1]:
             data = data[os.write(self._told, data[:4096]) :]
+
+
+def _read(value: Any, kind: str) -> Any:
+    """What a word of the command line says of a parameter; what is no JSON stays text, for the world to refuse."""
+    if kind == "string" or not isinstance(value, str):
+        return value
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(value)
+    return value

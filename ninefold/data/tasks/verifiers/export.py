@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import ninefold
@@ -65,12 +65,13 @@ broken. `tasks.jsonl` holds the answers: give a harness that executes code a run
 """
 
 
-def export_package(tasks: Sequence[Task], folder: Path, name: str = "") -> str:
-    """Write the package to `folder`, whole or not at all; its name. Raises UserError unless all tasks are of one family and the
-    folder is new or empty."""
+def export_package(tasks: Iterable[Task], folder: Path, name: str = "") -> str:
+    """Write the package to `folder`, whole or not at all; its name. Raises UserError unless the folder is new or empty, before
+    any task is made, and all tasks are of one family."""
     folder = folder.resolve()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists and is not empty; name a new folder")
+    tasks = [*tasks]
     families = sorted({task.family for task in tasks})
     if len(families) != 1:
         raise UserError(f"a package holds tasks of one family, these are of {', '.join(families) or 'none'}")
