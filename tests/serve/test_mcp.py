@@ -98,7 +98,8 @@ def test_the_public_client_meets_the_same_manners(tmp_path: Path, door: Any, ver
             found = await client.call_tool("lookup", {"key": "nobody"})
             assert (found.is_error, found.content[0].text) == (True, "error: no such name")
             misused = await client.call_tool("lookup", {"key": 7})
-            assert (misused.is_error, misused.content[0].text, misused.meta) == (True, "error: bad arguments", None)
+            told = "error: bad arguments: key is 7, not of type string"
+            assert (misused.is_error, misused.content[0].text, misused.meta) == (True, told, None)
             assert await refused(client.call_tool("rm", {})) == -32602
             assert await refused(client.get_prompt("poem")) == -32602
             assert await refused(client.list_resources()) == -32601
