@@ -32,6 +32,7 @@ _FAMILIES: dict[str, str] = {
 
 _IMPORTED: dict[str, str] = {
     "harbor": "ninefold.agent.env.harbor:Harbor",
+    "kernelbench": "ninefold.agent.env.kernelbench:KernelBench",
     "mcp": "ninefold.agent.env.mcp:Mcp",
     "tau2": "ninefold.agent.env.tau2:Tau2",
     "verifiers": "ninefold.agent.env.verifiers:Verifiers",

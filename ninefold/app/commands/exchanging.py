@@ -1,9 +1,10 @@
-"""`harbor`, `verifiers`, `tau2`, `mcp`: tasks in the forms of other programs, and theirs as tasks."""
+"""`harbor`, `verifiers`, `tau2`, `kernelbench`, `mcp`: tasks in the forms of other programs, and theirs as tasks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from ninefold.core.types import Task
 harbor = typer.Typer(cls=Commands, no_args_is_help=True, help="Write tasks as Harbor directories, and read them.")
 verifiers = typer.Typer(cls=Commands, no_args_is_help=True, help="Write tasks as a package of verifiers, and read tasksets.")
 tau2 = typer.Typer(cls=Commands, no_args_is_help=True, help="Read tasks of tau2-bench.")
+kernelbench = typer.Typer(cls=Commands, no_args_is_help=True, help="Read problems of KernelBench.")
 mcp = typer.Typer(cls=Commands, no_args_is_help=True, help="Ask questions that the tools of an MCP server answer.")
 
 MOST = 100_000
@@ -128,8 +130,35 @@ def import_domain(
     from ninefold.data.tasks.tau2 import import_domain as read
 
     tasks, left_out = read(domain, count)
-    for told in left_out:
-        err().print(f"left out: {told}", soft_wrap=True, markup=False)
+    _tell(left_out)
+    _write(to, tasks)
+
+
+@kernelbench.command("ls")
+def list_problems(level: Annotated[int, typer.Argument(metavar="LEVEL", help="1 to 4.")]) -> None:
+    """List the problems of a level, from the checkout that NINEFOLD_KERNELBENCH names."""
+    from ninefold.agent.env.kernelbench.checkout import problems
+
+    for name in problems(level):
+        typer.echo(name)
+
+
+@kernelbench.command("import")
+def import_level(
+    level: Annotated[int, typer.Argument(metavar="LEVEL", help="1 to 4.")],
+    to: To,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="Only so many problems, the first.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="Number or name; may be given again.")
+    ] = None,
+) -> None:
+    """Read problems of a level into a file of tasks, scaled to a CPU; NINEFOLD_PACKAGES names the folder where torch lies."""
+    from ninefold.data.tasks.kernelbench import import_level as read
+    from ninefold.sandbox.runtime import open_runtime
+
+    with closing(open_runtime()) as runtime:
+        tasks, left_out = read(level, runtime, most=count, only=only or ())
+    _tell(left_out)
     _write(to, tasks)
 
 
@@ -157,6 +186,11 @@ def _mcp() -> None:
 @tau2.callback()
 def _tau2() -> None:
     """Keeps `import` a command of its own while it is the only one."""
+
+
+def _tell(left_out: Sequence[str]) -> None:
+    for told in left_out:
+        err().print(f"left out: {told}", soft_wrap=True, markup=False)
 
 
 def _write(to: Path, tasks: Sequence[Task]) -> None:

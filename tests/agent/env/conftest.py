@@ -8,7 +8,7 @@ import pytest
 
 from ninefold.core.errors import SandboxUnavailable
 from ninefold.core.protocols import SandboxRuntime
-from ninefold.sandbox.runtime import open_runtime
+from ninefold.sandbox.runtime import PACKAGES, open_runtime
 
 LONG = {
     "kernels": range(1, 5),
@@ -24,7 +24,9 @@ played in `make test-full` alone."""
 
 @pytest.fixture(scope="module")
 def isolated() -> Iterator[SandboxRuntime]:
-    runtime = open_runtime("namespace")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(PACKAGES, raising=False)
+        runtime = open_runtime("namespace")
     try:
         runtime.check()
     except SandboxUnavailable as error:

@@ -32,7 +32,8 @@ SHIFTS = 16
 """Places of 64 bytes that an array's address may differ by from call to call."""
 POISON, FENCE = 0x7F, 0xA5
 KINDS = ("fresh", "fresh", "same place", "few changed")
-"""What is new in a round: places and values; values; three values of each array. In every four rounds each comes up."""
+"""What is new in a round: places and values; values; three values of each array. In every four rounds each comes up; the last
+is left out where a maker draws values, which may hang together."""
 _PAGE = 4096
 PAUSE = 0.002
 """Seconds between rounds: what disturbs one shall not disturb the next."""
@@ -185,6 +186,9 @@ class Bench:
         self._arrays: list[dict[str, Any]] = plan["arrays"]
         self._slots = Arrays([a["elements"] * a["width"] for a in self._arrays], plan["calls"])
         size = self._slots.total
+        self._maker = Runner(plan["maker"], size, plan) if "maker" in plan else None
+        """Draws the inputs, where they are not uniform."""
+        self._kinds = KINDS if self._maker is None else KINDS[:-1]
         self._expert = Runner(plan["expert"], size, plan)
         # What the expert's process was started from is gone before anything of the candidate's runs.
         for path in plan["secret"]:
@@ -220,9 +224,9 @@ class Bench:
         return abs(math.log(ratios[0] / ratios[1])) < self._plan["agreement"]
 
     def _round(self, number: int) -> dict[str, Any]:
-        if number % len(KINDS) == 0:
-            self._order = [KINDS[0], *self._rng.sample(KINDS[1:], len(KINDS) - 1)]
-        kind = self._order[number % len(KINDS)]
+        if number % len(self._kinds) == 0:
+            self._order = [self._kinds[0], *self._rng.sample(self._kinds[1:], len(self._kinds) - 1)]
+        kind = self._order[number % len(self._kinds)]
         calls = self._prepare(kind)
         times: dict[str, int] = {}
         for name, runner in self._sides[:: 1 if number % 2 else -1]:
@@ -245,7 +249,11 @@ class Bench:
             if kind == "fresh":
                 self._shifts[slot] = self._rng.randrange(SHIFTS)
             calls.append(self._slots.offsets(slot, self._shifts[slot]))
-            for array, offset in zip(self._arrays, calls[-1]):
+        if self._maker is not None:
+            self._maker.ask([self._rng.getrandbits(62)], [], calls)
+            self._maker.wait()
+        for call in calls:
+            for array, offset in zip(self._arrays, call):
                 self._prepare_array(array, offset, kind)
         return calls
 
@@ -255,6 +263,9 @@ class Bench:
         if array["output"]:
             ctypes.memset(ours, POISON, size)
             ctypes.memset(theirs, POISON, size)
+        elif self._maker is not None:
+            for side in (ours, theirs):
+                ctypes.memmove(side, self._maker.address + offset, size)
         else:
             bounds = (ctypes.c_double(array["low"]), ctypes.c_double(array["high"]))
             seed = ctypes.c_uint64(self._rng.getrandbits(64))
@@ -285,8 +296,9 @@ class Bench:
         return {"error": min(error, 1e30), "input": changed, "fence": fence, "stale": stale}
 
     def _error(self, array: dict[str, Any], ours: int, theirs: int) -> float:
-        if array["width"] == 1:
-            return 0.0 if ctypes.string_at(ours, array["elements"]) == ctypes.string_at(theirs, array["elements"]) else math.inf
+        if array["width"] != 4:
+            size = array["elements"] * array["width"]
+            return 0.0 if ctypes.string_at(ours, size) == ctypes.string_at(theirs, size) else math.inf
         pointers = (ctypes.c_void_p(theirs), ctypes.c_void_p(ours))
         allowed = (ctypes.c_double(array["absolute"]), ctypes.c_double(array["relative"]))
         return self._referee.worst(*pointers, ctypes.c_long(array["elements"]), *allowed)

@@ -58,7 +58,7 @@ def refused(runtime: SandboxRuntime, handed: Handed) -> str | None:
     """Why a source is not run here; None where it is."""
     if handed.language == "cuda":
         return f"kernel.cu is not run: {_no_cuda()}; hand in kernel.c"
-    missing = [name for name in _NEEDS[handed.language] if not _has(runtime, name)]
+    missing = [name for name in _NEEDS[handed.language] if not shows(runtime, name)]
     if missing:
         return f"the sandbox shows no {' and no '.join(missing)}, which a kernel in {handed.language} needs; hand in kernel.c"
     if handed.language == "triton":
@@ -74,7 +74,8 @@ def _no_cuda() -> str:
     return "no sandbox here is given the GPU"
 
 
-def _has(runtime: SandboxRuntime, package: str) -> bool:
+def shows(runtime: SandboxRuntime, package: str) -> bool:
+    """Whether programs in its sandboxes can import a package."""
     known = _importable.setdefault(runtime, {})
     if package not in known:
         code = _FIND.format(place=PACKAGES, package=package)

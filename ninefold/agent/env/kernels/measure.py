@@ -155,10 +155,8 @@ def against(runtime: SandboxRuntime, kernel: Kernel, candidate: Candidate, exper
     allowed = _absolute(kernel)
     plan = {
         **_limits(candidate),
-        "seed": secrets.token_hex(16),
-        "referee": "referee.so",
         "expert": ["./runner", "./expert.so"],
-        "secret": ["expert.so", "referee.so"],
+        "secret": ["expert.so"],
         "candidate": candidate.command,
         "calls": kernel.op.calls,
         "dims": list(kernel.dims.values()),
@@ -175,19 +173,30 @@ def against(runtime: SandboxRuntime, kernel: Kernel, candidate: Candidate, exper
             }
             for a in kernel.op.arrays
         ],
-        "least": ROUNDS[0],
-        "most": ROUNDS[1],
-        "agreement": AGREEMENT,
     }
     files = {
         **candidate.files,
         "runner": build.program(runtime, {"runner.c": build.inside("runner.c")}),
         "expert.so": expert.files["kernel.so"],
-        "referee.so": build.library(runtime, {"referee.c": build.inside("referee.c")}),
     }
-    with closing(_sandbox(runtime, files)) as sandbox:
+    return timed(runtime, files, plan)
+
+
+def timed(runtime: SandboxRuntime, files: Mapping[str, bytes], plan: Mapping[str, Any]) -> Timing:
+    """Rounds by a plan of the driver's, as often and as exactly as is settled here. Raises Lost and SandboxError."""
+    plan = {
+        **plan,
+        "seed": secrets.token_hex(16),
+        "referee": "referee.so",
+        "secret": [*plan["secret"], "referee.so"],
+        "least": ROUNDS[0],
+        "most": ROUNDS[1],
+        "agreement": AGREEMENT,
+    }
+    referee = build.library(runtime, {"referee.c": build.inside("referee.c")})
+    with closing(_sandbox(runtime, {**files, "referee.so": referee})) as sandbox:
         told = _drive(sandbox, plan)
-    return Timing(rounds=tuple(Round(**r) for r in told["rounds"]), calls=kernel.op.calls)
+    return Timing(rounds=tuple(Round(**r) for r in told["rounds"]), calls=plan["calls"])
 
 
 def _absolute(kernel: Kernel) -> dict[str, float]:
