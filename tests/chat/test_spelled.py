@@ -38,3 +38,10 @@ def test_what_was_cut_off_says_nothing() -> None:
         read = chat.parse(whole[:length])
         assert (read.response, read.calls, read.problems) == (None, (), ("truncated",))
     assert "whole sentence" in chat.decode(whole)
+
+
+def test_arguments_that_are_no_json_are_shown() -> None:
+    chat = Spelled()
+    call = {"function": {"name": "look", "arguments": '{"at": '}}
+    (read,) = chat.parse(chat.completion({"role": "assistant", "content": None, "tool_calls": [call]})).calls
+    assert read.error == 'bad arguments: no JSON object: {"at": '
