@@ -19,6 +19,8 @@ from ninefold.core.types import Limits, Task
 
 FLOPS, ELEMENTS = 2.0e8, 4.0e6
 """Most that a call may compute in products and convolutions, and that weights, inputs and all results on the way may hold."""
+CALLS = 8
+"""Most calls in one timed window, for problems that are small."""
 LOOK = ExecLimits(seconds=90.0, memory_mb=4096, processes=8)
 """Within which a problem has to be looked at, its float64 twin included."""
 _LIMITS = Limits(turns=40, new_tokens=16_384, context=32_768)
@@ -76,7 +78,7 @@ def _task(level: int, name: str, given: str, source: str, told: Mapping[str, Any
         instruction=_instruction(source, told["wild"]),
         tools=OFFERED,
         files={REFERENCE: source, "check.py": text_of("check.txt").replace("FLAGS = ()", f"FLAGS = {FLAGS!r}")},
-        data={"source": source, **told},
+        data={"source": source, "calls": max(1, min(CALLS, int(ELEMENTS / told["elements"]))), **told},
         limits=_LIMITS,
         provenance=f"KernelBench level{level}/{name}.py sha256:{content}",
     )

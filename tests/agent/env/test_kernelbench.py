@@ -109,7 +109,7 @@ def test_the_largest_sizes_are_halved_and_nothing_else() -> None:
     assert first == text
     assert second == text.replace("4 * 32", "64").replace("m: int = 128", "m: int = 64")
     assert third == second.replace("64", "32")
-    assert [*halvings(text)][-1].startswith("n, k = 16, 3  # é\nm: int = 16\nshape = (16, n)\nscale = 128.0")
+    assert [*halvings(text)][-1].startswith("n, k = 8, 3  # é\nm: int = 8\nshape = (8, n)\nscale = 128.0")
     assert [*halvings("n = -500\nk = min(900, 4)\n")] == ["n = -500\nk = min(900, 4)\n"]
 
 
@@ -149,6 +149,7 @@ def test_a_problem_becomes_a_task(task: Task, tmp_path: Path) -> None:
     assert task.data["inputs"][1:] == [["bool", [rows, 1]], ["literal", "2.0"]]
     assert task.data["init"] == "[64, 0.5]"
     assert task.data["wild"] > 0
+    assert task.data["calls"] == 1
     assert task.files["reference.py"] == PROBLEM.replace("40_000", "10000") == task.data["source"]
     write_tasks(tmp_path / "tasks.jsonl", [task])
     assert read_tasks(tmp_path / "tasks.jsonl") == [task]
@@ -231,6 +232,7 @@ def test_half_precision_is_wrong(task: Task, runtime: SandboxRuntime) -> None:
 def test_what_is_right_for_a_problems_own_values_alone_is_wrong(place: Path, runtime: SandboxRuntime) -> None:
     (plain, unsigned), _ = import_level(1, runtime, only=["20", "21_unsigned"])
     assert (plain.data["wild"], unsigned.data["wild"]) == (8.0, 0.0)
+    assert plain.data["calls"] == 8
     assert play(FAMILY, plain, FAMILY.hacks(plain)["its input"], runtime=runtime)[0].status == "fail"
     assert play(FAMILY, plain, FAMILY.gold(plain), runtime=runtime)[0].status == "pass"
     assert play(FAMILY, unsigned, FAMILY.gold(unsigned), runtime=runtime)[0].status == "pass"

@@ -62,7 +62,7 @@ def timed(runtime: SandboxRuntime, task: Task, handed: Handed) -> Evidence:
         "expert": _command("reference", task.data, seed),
         "secret": [REFERENCE, VALUES],
         "candidate": _command("candidate", task.data, seed),
-        "calls": 1,
+        "calls": task.data["calls"],
         "dims": [],
         "scalars": [],
         "arrays": arrays,

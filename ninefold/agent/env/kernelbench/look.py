@@ -35,8 +35,8 @@ def main() -> None:
     torch = __import__("torch")
     torch.set_grad_enabled(False)
     try:
-        number = _first_fit(torch, asked)
-        told = {"chosen": number, **_judged(torch, asked["texts"][number], asked["tolerance"])}
+        number, elements = _first_fit(torch, asked)
+        told = {"chosen": number, "elements": elements, **_judged(torch, asked["texts"][number], asked["tolerance"])}
     except LeftOut as reason:
         told = {"left_out": str(reason)}
     except _FAILURES as error:
@@ -44,8 +44,8 @@ def main() -> None:
     print("\n" + json.dumps(told), flush=True)
 
 
-def _first_fit(torch: Any, asked: dict[str, Any]) -> int:
-    """Number of the first text whose call takes few enough operations and elements."""
+def _first_fit(torch: Any, asked: dict[str, Any]) -> tuple[int, int]:
+    """Number of the first text whose call takes few enough operations and elements, and how many of these."""
     why = "it has no sizes at the top of its text that could be halved"
     for number, text in enumerate(asked["texts"]):
         try:
@@ -54,7 +54,7 @@ def _first_fit(torch: Any, asked: dict[str, Any]) -> int:
             why = f"{type(error).__name__}: {str(error)[:200]}"
             continue
         if flops <= asked["flops"] and elements <= asked["elements"]:
-            return number
+            return number, elements
         why = f"{flops:.2g} operations and {elements:.2g} elements a call"
     raise LeftOut(f"too large for a CPU however its sizes are halved: {why}")
 

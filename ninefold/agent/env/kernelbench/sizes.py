@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-LEAST = 32
-"""Smaller numbers stay as they are: widths of windows, strides, groups and axes are among them."""
+LEAST = 16
+"""Smaller numbers stay as they are: widths of windows, strides, most groups and axes are among them."""
 
 
 def halvings(text: str) -> Iterator[str]:
