@@ -57,7 +57,8 @@ def check(model: K3, request: Request, completion: Completion) -> None:
     apart = np.abs(wanted - completion.logprobs)
     # Where an input of the experts lies on a rounding boundary of MXFP8, packed and stepped forms may round it apart.
     assert np.quantile(apart, 0.75) < 1e-5
-    assert apart.max() < (2e-2 if model.quantized else 1e-5)
+    # Elsewhere either is within 1e-5 of float64.
+    assert apart.max() < (2e-2 if model.quantized else 2e-5)
 
 
 @pytest.mark.parametrize("quantized", [False, True])
