@@ -10,7 +10,7 @@ from typing import Any
 
 from ninefold.agent.env.kernelbench import checkout
 from ninefold.agent.env.kernelbench.answer import ANSWER, IN_C, REFERENCE, TOLERANCE, VALUES, text_of
-from ninefold.agent.env.kernelbench.family import OFFERED
+from ninefold.agent.env.kernelbench.family import NO_TORCH, OFFERED
 from ninefold.agent.env.kernelbench.sizes import halvings
 from ninefold.agent.env.kernels.build import FLAGS
 from ninefold.core.errors import SandboxUnavailable, UserError
@@ -58,7 +58,7 @@ def look(texts: list[str], runtime: SandboxRuntime) -> dict[str, Any]:
     with closing(runtime.create({name: text_of(name) for name in ("look.py", VALUES)})) as sandbox:
         ended = sandbox.run(["python3", "-I", "-B", "look.py"], stdin=json.dumps(asked), limits=LOOK)
     if "No module named 'torch'" in ended.stderr:
-        raise SandboxUnavailable("sandboxes show no torch: set NINEFOLD_PACKAGES to the folder that it is installed in")
+        raise SandboxUnavailable(NO_TORCH)
     lines = ended.stdout.strip().splitlines()
     if ended.exit_code != 0 or not lines:
         return {"left_out": f"it does not end within {LOOK.seconds:g} s and {LOOK.memory_mb} MiB ({ended.reason})"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import sysconfig
 from collections.abc import Iterator
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from ninefold.data.tasks.store import read_tasks, write_tasks
 from ninefold.sandbox.runtime import PACKAGES, open_runtime, packages
 
 FAMILY = KernelBench()
-pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 
 PROBLEM = """import torch
 from torch import nn

@@ -25,7 +25,7 @@ from ninefold.sandbox.runtime import PACKAGES, packages
 OFFERED = ("read", "write", "edit", "shell")
 NOISE = 0.05
 """Most that a score differs from the true one: a module allocates, which is less steady than a kernel."""
-_NO_TORCH = f"sandboxes show no torch: set {PACKAGES} to the folder that it is installed in (…/site-packages)"
+NO_TORCH = f"sandboxes show no torch: set {PACKAGES} to the folder that it is installed in (…/site-packages)"
 _CONFIG = ExecutorConfig(seconds=120.0, memory_mb=4096)
 
 
@@ -47,7 +47,7 @@ class KernelBench:
         """A task carries its problem, so that none needs the checkout any more."""
         shown = packages()
         if shown is None or not (Path(shown) / "torch").is_dir():
-            return _NO_TORCH
+            return NO_TORCH
         return Kernels().lacks()
 
     def generate(self, split: Split, level: int, seed: int) -> Task:
@@ -72,7 +72,7 @@ class KernelBench:
             return Result(status="invalid", detail="no sandbox runtime to judge in")
         try:
             if not shows(runtime, "torch"):
-                return Result(status="invalid", detail=_NO_TORCH)
+                return Result(status="invalid", detail=NO_TORCH)
             evidence = timed(runtime, task, handed)
         except (build.BuildFailed, measure.Lost) as error:
             return Result(status="fail", detail=str(error))

@@ -54,6 +54,5 @@ void product(const float *a, const float *b, float *c, long M, long N, long K, l
 
 // y [rows, width] = x [rows, depth] w, which lies in panels; as `project` says.
 void panels(const float *x, const float *w, float *y, float *scratch, long rows, long depth, long width, long paired) {
-    if (paired) project(rows, depth, width, x, w, y, 1, scratch);
-    else project(rows, depth, width, x, w, y, 0, scratch);
+    project(rows, depth, width, x, w, y, (int)paired, scratch);
 }

@@ -99,12 +99,12 @@ INLINE void panel_product(long rows, long columns, long depth, const float *a, l
         }
 }
 
-// y [rows, width] (+)= x [rows, depth] w, whose panels lie one behind the other: each is read from memory once for all rows.
-INLINE void panels_product(long rows, long depth, long width, const float *x, const float *w, float *y, int add, int paired) {
+// y [rows, width] = x [rows, depth] w, whose panels lie one behind the other: each is read from memory once for all rows.
+INLINE void panels_product(long rows, long depth, long width, const float *x, const float *w, float *y, int paired) {
     for (long c = 0; c < width; c += PANEL, w += depth * PANEL)
         for (long k = 0; k < depth; k += DEEP)
             panel_product(rows, width - c < PANEL ? width - c : PANEL, depth - k < DEEP ? depth - k : DEEP, x + k, depth, 1,
-                          w + k * PANEL, y + c, width, add || k > 0, paired, 1);
+                          w + k * PANEL, y + c, width, k > 0, paired, 1);
 }
 
 #ifdef __AMX_BF16__
@@ -141,7 +141,7 @@ static void tile_product(long rows, long lanes, long width, const float *x, cons
                 const float *panel = w + k * PANEL;
                 for (long p = 0; r == 0 && p < SIDE * PANEL; p += WIDE) __builtin_prefetch(panel + DEEP * PANEL + p);
                 _tile_loadd(4, x + r * lanes + k, lanes * sizeof(float));
-#define COLUMN(sum, weight)                                                     \
+#define COLUMN(sum, weight) \
     _tile_loadd(weight, panel + (sum) * SIDE, PANEL * sizeof(float)); \
     _tile_dpbf16ps(sum, 4, weight)
                 COLUMN(0, 5);
@@ -166,7 +166,7 @@ static void tile_product(long rows, long lanes, long width, const float *x, cons
 // zeros up to a multiple of 32, and scratch holds x so and with rows up to a multiple of 16.
 static void project(long rows, long depth, long width, const float *x, const float *w, float *y, int paired, float *scratch) {
     if (!paired) {
-        panels_product(rows, depth, width, x, w, y, 0, 0);
+        panels_product(rows, depth, width, x, w, y, 0);
         return;
     }
     long lanes = (depth + 31) / 32 * 16;
@@ -179,6 +179,6 @@ static void project(long rows, long depth, long width, const float *x, const flo
     if (tiles_allowed()) tile_product(rows, lanes, width, scratch, w, y);
     else
 #endif
-        panels_product(rows, lanes, width, scratch, w, y, 0, 1);
+        panels_product(rows, lanes, width, scratch, w, y, 1);
     for (long i = 0; i < rows * width; i++) y[i] = ((bits_t){.i = (int32_t)((uint32_t)bfloat16(y[i]) << 16)}).f;
 }
