@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Mapping
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,7 +78,7 @@ def _arrays(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     inputs = [(kind, shape, None) for kind, shape in data["inputs"] if kind != "literal"]
     return [
         {
-            "elements": _product(shape),
+            "elements": prod(shape),
             "width": WIDTHS[kind],
             "output": absolute is not None,
             "absolute": absolute or 0.0,
@@ -85,13 +86,6 @@ def _arrays(data: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for kind, shape, absolute in [*inputs, *data["outputs"]]
     ]
-
-
-def _product(shape: list[int]) -> int:
-    product = 1
-    for side in shape:
-        product *= side
-    return product
 
 
 def _command(role: str, data: Mapping[str, Any], seed: int) -> list[str]:
