@@ -325,7 +325,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Samples packed end to end; documents never see each other."""
+    """Samples packed end to end; documents never see each other, branches their trunk only."""
 
     ids: IntArray
     """[T] over all documents."""
@@ -337,15 +337,18 @@ class Batch:
     """Over all documents, in order; each has as many `media_pad` ids as the model makes tokens of it."""
 
     @staticmethod
-    def pack(samples: Sequence[Sample]) -> Batch:
-        """Concatenate samples; all must carry the same streams, and pictures must be expanded already."""
+    def pack(samples: Sequence[Sample], trunks: Sequence[int] | None = None) -> Batch:
+        """Concatenate samples; all must carry the same streams, and pictures must be expanded already.
+
+        `trunks` says what the last ones go on from, as `DocLayout.of` has it.
+        """
         assert samples, "a batch needs at least one sample"
         names = samples[0].streams.keys()
         assert all(s.streams.keys() == names for s in samples)
         return Batch(
             ids=np.concatenate([s.ids for s in samples]).astype(np.int32, copy=False),
             mask=np.concatenate([s.mask for s in samples]),
-            layout=DocLayout.of([len(s.ids) for s in samples]),
+            layout=DocLayout.of([len(s.ids) for s in samples], trunks),
             streams={name: np.concatenate([s.streams[name] for s in samples]) for name in names},
             pictures=tuple(picture for s in samples for picture in s.pictures),
         )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ninefold.core.errors import UserError
 from ninefold.core.seeds import rng_of
@@ -10,27 +13,125 @@ from ninefold.core.types import Batch, Sample
 from ninefold.model.sight import Sight
 
 
-def micro_batches(samples: Sequence[Sample], max_tokens: int, sight: Sight | None = None) -> list[Batch]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Samples that lie in one batch."""
+
+    trunk: Sample | None
+    """What all begin with."""
+    branches: Sequence[Sample]
+    """Each from there on."""
+
+    @property
+    def tokens(self) -> int:
+        return sum(len(s.ids) for s in (*self.branches, *([self.trunk] if self.trunk else [])))
+
+    @property
+    def longest(self) -> int:
+        return max(len(s.ids) for s in self.branches)
+
+
+def micro_batches(
+    samples: Sequence[Sample], max_tokens: int, sight: Sight | None = None, *, share: bool = False
+) -> list[Batch]:
     """Pack samples, longest first, into batches of at most `max_tokens` tokens; one that is longer has a batch of its own.
 
     Samples of like length lie together, since attention pads a batch's documents to its longest. Pictures take the room that
-    the model's `sight` gives them. Raises UserError for pictures before a model that reads none.
+    the model's `sight` gives them. With `share`, what samples of one task begin with lies in a batch once, up to the token that
+    predicts the first learned one: for losses of the next token alone. Raises UserError for pictures before a model that reads
+    none.
     """
     if max_tokens < 1:
         raise UserError(f"max_tokens must be positive, got {max_tokens}")
-    if sight is not None:
-        samples = [sight.expanded(sample) for sample in samples]
-    elif any(sample.pictures for sample in samples):
+    if sight is None and any(sample.pictures for sample in samples):
         raise UserError("the samples hold pictures, and this model reads none; choose a preset with vision, e.g. nano-vision")
-    batches: list[list[Sample]] = []
+    families = _families(samples, sight) if share else [Family(trunk=None, branches=[sample]) for sample in samples]
+    if sight is not None:
+        families = [_expanded(family, sight) for family in families]
+    parts = [part for family in families for part in _within(family, max_tokens)]
+    batches: list[list[Family]] = []
     room = 0
-    for sample in sorted(samples, key=lambda s: -len(s.ids)):
-        if not batches or len(sample.ids) > room:
+    for part in sorted(parts, key=lambda f: -f.longest):
+        if not batches or part.tokens > room:
             batches.append([])
             room = max_tokens
-        batches[-1].append(sample)
-        room -= len(sample.ids)
-    return [Batch.pack(members) for members in batches]
+        batches[-1].append(part)
+        room -= part.tokens
+    return [_packed(members) for members in batches]
+
+
+def _families(samples: Sequence[Sample], sight: Sight | None) -> list[Family]:
+    """The samples by task, in the order of each task's first."""
+    by_task: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_task.setdefault(sample.task, []).append(sample)
+    families: list[Family] = []
+    for members in by_task.values():
+        alike = _alike(members, sight) if len(members) > 1 else 0
+        if alike:
+            branches = [_cut(member, slice(alike, None), sight) for member in members]
+            families.append(Family(trunk=_cut(members[0], slice(alike), sight), branches=branches))
+        else:
+            families += [Family(trunk=None, branches=[member]) for member in members]
+    return families
+
+
+def _alike(members: Sequence[Sample], sight: Sight | None) -> int:
+    """Tokens that all begin with, the last before any learned one left out: it predicts."""
+    reach = min(int(m.mask.argmax()) if m.mask.any() else len(m.ids) for m in members) - 1
+    if reach < 1:
+        return 0
+    first = members[0].ids[:reach]
+    same = np.logical_and.reduce([m.ids[:reach] == first for m in members])
+    alike = reach if same.all() else int(same.argmin())
+    if sight is not None:
+        shown = zip(*([picture.hash for picture in m.pictures] for m in members))
+        for place, hashes in zip(np.flatnonzero(first[:alike] == sight.placeholder), shown):
+            if len(set(hashes)) > 1:
+                return int(place)
+    return alike
+
+
+def _cut(sample: Sample, part: slice, sight: Sight | None) -> Sample:
+    """Some of a sample's tokens, with their pictures."""
+    first, last, _ = part.indices(len(sample.ids))
+    before, within = (int((sample.ids[a:b] == sight.placeholder).sum()) if sight else 0 for a, b in ((0, first), (first, last)))
+    return replace(
+        sample,
+        ids=sample.ids[part],
+        mask=sample.mask[part],
+        streams={name: stream[part] for name, stream in sample.streams.items()},
+        pictures=sample.pictures[before : before + within],
+    )
+
+
+def _expanded(family: Family, sight: Sight) -> Family:
+    trunk = family.trunk and sight.expanded(family.trunk)
+    return Family(trunk=trunk, branches=[sight.expanded(branch) for branch in family.branches])
+
+
+def _within(family: Family, max_tokens: int) -> list[Family]:
+    """The family in parts of at most that many tokens, each with the trunk; a branch that is too long is a part."""
+    trunk = len(family.trunk.ids) if family.trunk else 0
+    parts: list[list[Sample]] = []
+    room = 0
+    for branch in sorted(family.branches, key=lambda s: -len(s.ids)):
+        if not parts or len(branch.ids) > room:
+            parts.append([])
+            room = max_tokens - trunk
+        parts[-1].append(branch)
+        room -= len(branch.ids)
+    return [Family(trunk=family.trunk, branches=part) for part in parts]
+
+
+def _packed(families: Sequence[Family]) -> Batch:
+    trunks = [family.trunk for family in families if family.trunk]
+    branches = [branch for family in families for branch in family.branches]
+    if not trunks:
+        return Batch.pack(branches)
+    number = iter(range(len(trunks)))
+    of_branch = [trunk for f in families for trunk in [next(number) if f.trunk else -1] * len(f.branches)]
+    return Batch.pack([*trunks, *branches], of_branch)
 
 
 def shuffled_batches(samples: Sequence[Sample], step_tokens: int, *, epochs: int = 1, seed: int = 0) -> Iterator[list[Sample]]:

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ninefold.core.errors import UserError, boundary
@@ -35,6 +37,7 @@ class HfModel(nn.Module):
 
     Each document is a row of its own, padded on the right, where causal attention never looks: whatever the architecture, no
     document sees another and its places begin at 0. Samples of like length lie together (`learn.batch`), so little is padded.
+    A trunk and its branches share a row, whose mask keeps the branches apart.
     """
 
     causal: Any
@@ -51,12 +54,26 @@ class HfModel(nn.Module):
 
     def forward(self, ids_T: Tensor, layout: DocLayout) -> Hidden:
         """Hidden states of packed documents; none sees another."""
-        longest = int(layout.lengths.max())
-        place_T = torch.from_numpy(layout.padded).to(ids_T.device)
-        ids_DS = ids_T.new_zeros(layout.documents * longest).index_copy(0, place_T, ids_T).view(layout.documents, longest)
+        row_T, place_T = (torch.from_numpy(x).to(ids_T.device) for x in _rows(layout))
+        shape = int(row_T.max()) + 1, int(place_T.max()) + 1
+
+        def spread(x_T: Tensor, fill: int) -> Tensor:
+            return x_T.new_full(shape, fill).index_put((row_T, place_T), x_T)
+
+        tree: dict[str, Tensor] = {}
+        if layout.trunks is not None:
+            document_T = torch.from_numpy(layout.document).to(ids_T.device)
+            origin_D = torch.from_numpy(layout.origin).to(ids_T.device)
+            document_RS, trunk_RS = spread(document_T, -1), spread(origin_D[document_T], -1)
+            seen_RSS = (document_RS[:, :, None] == document_RS[:, None]) | (trunk_RS[:, :, None] == document_RS[:, None])
+            mask_RSS = torch.zeros(seen_RSS.shape, device=ids_T.device).masked_fill_(~seen_RSS.tril(), float("-inf"))
+            tree = {
+                "attention_mask": mask_RSS[:, None],
+                "position_ids": spread(torch.from_numpy(layout.place).to(ids_T.device), 0),
+            }
         with self._autocast(ids_T.device.type):
-            states_DSX = self.causal.base_model(input_ids=ids_DS, use_cache=False).last_hidden_state
-        final_TD = states_DSX.flatten(0, 1)[place_T]
+            states_RSX = self.causal.base_model(input_ids=spread(ids_T, 0), use_cache=False, **tree).last_hidden_state
+        final_TD = states_RSX[row_T, place_T]
         return Hidden(final_TD=final_TD, features=(final_TD, final_TD, final_TD))
 
     def logits(self, hidden_ND: Tensor) -> Tensor:
@@ -81,6 +98,20 @@ class HfModel(nn.Module):
         adapted = tuple(f"{name.rpartition('.')[0]}." for name in merged)
         others = {name: t.clone() for name, t in self.causal.state_dict().items() if not (adapted and name.startswith(adapted))}
         return others | merged
+
+
+def _rows(layout: DocLayout) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """[T] row and place in it of each token: a document's own row, or for a branch its trunk's."""
+    if layout.trunks is None:
+        return layout.document, layout.position
+    row_D = np.where(layout.origin < 0, np.arange(layout.documents), layout.origin)
+    filled = np.zeros(layout.documents, np.int64)
+    begin_D = np.empty(layout.documents, np.int64)
+    for document, (row, length) in enumerate(zip(row_D, layout.lengths)):
+        begin_D[document] = filled[row]
+        filled[row] += length
+    _, row_D = np.unique(row_D, return_inverse=True)
+    return row_D[layout.document], begin_D[layout.document] + layout.position
 
 
 def load_hf(folder: Path, *, products: torch.dtype | None = None, lora: int = 0) -> HfModel:

@@ -57,6 +57,9 @@ class FusedKDA:
 
     def packed(self, x_TD: Tensor, layout: DocLayout, initial: KDAState | None = None) -> tuple[Tensor, KDAState]:
         """[T, D] of whole documents, or of their continuations from `initial`; also the state after each document."""
+        if layout.trunks is not None:
+            assert initial is None
+            return self._branched(x_TD, layout, layout.trunks)
         if self._kernel is None or not native.usable(x_TD):
             return self.packed_torch(x_TD, layout, initial)
         x_TI, channels = product(x_TD, self.input_ID), len(self.conv_CW)
@@ -66,6 +69,15 @@ class FusedKDA:
         y_TJ, delta_DHKV = kda_layer(x_TI, self._kernel, *initial, layout)
         state = KDAState(last_inputs(x_TI[:, :channels], layout, initial.conv_DWC), delta_DHKV)
         return product(y_TJ, self.output_DJ), state
+
+    def _branched(self, x_TD: Tensor, layout: DocLayout, trunks: NDArray[np.int64]) -> tuple[Tensor, KDAState]:
+        """`packed` of trunks and then of what goes on from their states, or from nothing."""
+        trunk_TD, branch_TD = x_TD.split((layout.trunk.tokens, layout.branch.tokens))
+        y_TD, left = self.packed(trunk_TD, layout.trunk)
+        # A row of zeros behind the trunks' states is what −1 picks.
+        begun = KDAState(*(torch.cat([part, torch.zeros_like(part[:1])])[torch.from_numpy(trunks)] for part in left))
+        z_TD, final = self.packed(branch_TD, layout.branch, begun)
+        return torch.cat([y_TD, z_TD]), KDAState(*(torch.cat(parts) for parts in zip(left, final)))
 
     def split(self, x_TD: Tensor, stretch: Stretch) -> Tensor:
         """[T, D] of this rank's tokens, where ranks hold stretches of whole documents (KCP); all ranks call it together."""

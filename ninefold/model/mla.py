@@ -60,13 +60,25 @@ class FusedMLA:
 
     def __call__(self, x_TD: Tensor, layout: DocLayout) -> Tensor:
         """[T, D] of whole documents."""
-        q_THQ, entry_TC, gate = self._project(x_TD, torch.from_numpy(layout.position))
+        q_THQ, entry_TC, gate = self._project(x_TD, torch.from_numpy(layout.place))
         k_THQ, v_THV = self._expand(entry_TC)
+        if layout.trunks is None:
+            return self._output(self._alone(q_THQ, k_THQ, v_THV, layout), gate)
+        tokens = layout.trunk.tokens
+        trunk_THV = self._alone(q_THQ[:tokens], k_THQ[:tokens], v_THV[:tokens], layout.trunk)
+        place, whole = layout.whole
+        k_DHSQ, v_DHSV = (pad(t[torch.from_numpy(place).to(t.device)], whole) for t in (k_THQ, v_THV))
+        starts_D = torch.from_numpy(whole.lengths - layout.branch.lengths)
+        branch_THV = self._behind(q_THQ[tokens:], k_DHSQ, v_DHSV, layout.branch, starts_D)
+        return self._output(torch.cat([trunk_THV, branch_THV]), gate)
+
+    def _alone(self, q_THQ: Tensor, k_THQ: Tensor, v_THV: Tensor, layout: DocLayout) -> Tensor:
+        """[T, H, V] attention of whole documents."""
         q_DHSQ, k_DHSQ, v_DHSV = (pad(t, layout) for t in (q_THQ, k_THQ, v_THV))
         if self.record is not None:
             self.record(q_DHSQ, k_DHSQ, self.scale, torch.ones(q_DHSQ.shape[2], q_DHSQ.shape[2], dtype=torch.bool).tril())
         o_DHSV = F.scaled_dot_product_attention(q_DHSQ, k_DHSQ, v_DHSV, is_causal=True, scale=self.scale)
-        return self._output(unpad(o_DHSV, layout), gate)
+        return unpad(o_DHSV, layout)
 
     def branched(self, x_TD: Tensor, layout: DocLayout, earlier: Sequence[KeyValue]) -> tuple[Tensor, KeyValue]:
         """[T, D] of a draft's step: row t attends to the first step's rows up to t, and to row t of every later step.

@@ -140,7 +140,7 @@ class Loop:
         if self.config.drop_constant_outcomes:
             cohorts = outcome_filter(cohorts)
         moving, still = samples_of(cohorts, self.trainer.version)
-        batches = micro_batches(moving, self.config.micro_tokens, sight_in(self.model))
+        batches = micro_batches(moving, self.config.micro_tokens, sight_in(self.model), share=True)
         loss = partial(policy_loss, config=self.config.policy)
         metrics = self.trainer.step(batches, loss, still_tokens=sum(int(s.mask.sum()) for s in still))
         self.trained += [group.id for group in groups]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from ninefold.core.errors import UserError
 from ninefold.core.layout import DocLayout
 from ninefold.core.types import Batch, Sample
+from ninefold.learn.batch import micro_batches
 from ninefold.learn.loss.distill import DistillConfig, distill_loss
 from ninefold.learn.loss.policy import PolicyConfig, policy_loss
 from ninefold.learn.loss.sft import sft_loss
@@ -154,3 +156,29 @@ def test_smollm2_is_dequantised_once(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = theirs.logits(theirs(ids, layout).final_TD)
         torch.testing.assert_close(ours.logits(ours(ids, layout).final_TD), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.referee
+def test_what_documents_begin_with_is_shared(folder: Path) -> None:
+    """A trunk and its branches learn as the samples do one by one."""
+    model = load_hf(folder)
+    rng = np.random.default_rng(1)
+    begun = [rng.integers(0, 60, n).astype(np.int32) for n in (7, 1, 5)]
+    made = [
+        Sample(
+            ids=np.concatenate([begun[group], rng.integers(0, 60, n).astype(np.int32)]),
+            mask=np.arange(len(begun[group]) + n) >= len(begun[group]),
+            streams={
+                name: rng.normal(-1, 0.3, len(begun[group]) + n).astype(np.float32) for name in ("advantage", "old_logprob")
+            },
+            task=str(group),
+        )
+        for group, n in ((0, 4), (0, 9), (1, 3), (2, 2), (0, 1), (2, 6))
+    ]
+    (shared,) = micro_batches(made, 1000, share=True)
+    assert shared.layout.tokens == sum(len(s.ids) for s in made) - 2 * 6 - 4
+    policy = partial(policy_loss, config=PolicyConfig(low=-9, high=9))
+    whole, parts = gradients(model, [shared], policy), gradients(model, [Batch.pack([s]) for s in made], policy)
+    assert whole[0] == pytest.approx(parts[0], rel=1e-4, abs=1e-5)
+    for one, other in zip(whole[1], parts[1], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

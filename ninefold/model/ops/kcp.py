@@ -65,6 +65,7 @@ class Stretch:
     @staticmethod
     def even(whole: DocLayout, group: dist.ProcessGroup | None = None) -> Stretch:
         """As many tokens to each rank, to one."""
+        assert whole.trunks is None, "documents with a trunk are not split over ranks"
         ranks = dist.get_world_size(group)
         cuts = tuple(whole.tokens * rank // ranks for rank in range(ranks + 1))
         return Stretch(whole=whole, cuts=cuts, rank=dist.get_rank(group), group=group)
