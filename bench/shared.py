@@ -70,7 +70,7 @@ def main() -> None:
     print(f"{'prompt + attempt':<20}{'tokens apart':>14}{'shared':>9}{'CPU-s apart':>14}{'shared':>9}{'ratio':>8}")
     for prompt, new in LENGTHS:
         made = attempts(prompt, new, samples, tokens)
-        forms = [micro_batches(made, micro, share=share) for share in (False, True)]
+        forms = [micro_batches(made, micro, share=share) for share in (0, micro)]
         runs = [[step(model, form) for form in forms] for _ in range(given.repeats)]
         apart, shared = (min(run[n][0] for run in runs) for n in range(2))
         (_, loss, gradient), (_, same_loss, same) = runs[0]

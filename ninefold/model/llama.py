@@ -27,7 +27,7 @@ from ninefold.core.store import write_atomic, write_json
 from ninefold.model.checkpoint import CONFIG, INDEX, WEIGHTS, check_tensors, read_public, read_tensors
 from ninefold.model.decode import Cache, Cut, Rows
 from ninefold.model.k3 import Hidden
-from ninefold.model.mla import pad, unpad
+from ninefold.model.mla import attend, behind, pad, unpad
 from ninefold.model.norm import RMSNorm, rms_norm
 from ninefold.model.ops.gqa import LlamaWeights, entry, gqa_step, keys_values, llama_step, mixed, split, swiglu
 from ninefold.model.ops.product import Panels, product
@@ -200,14 +200,14 @@ class Llama(nn.Module):
     def forward(self, ids_T: Tensor, layout: DocLayout) -> Hidden:
         """Hidden states of packed documents; none sees another."""
         config = self.config
-        turn = rotations(torch.from_numpy(layout.position).to(ids_T.device), config.head_dim, config.rope_theta)
+        turn = rotations(torch.from_numpy(layout.place).to(ids_T.device), config.head_dim, config.rope_theta)
         x_TD = self.model.embed_tokens(ids_T)
         outputs: list[Tensor] = []
         for block in self.blocks():
             qkv_TX = project(normed(x_TD, block.attention_norm_D, config), block.qkv, block.bias)
             q_THQ, k_TGQ, v_TGQ = split(qkv_TX, config.num_attention_heads, config.num_key_value_heads)
-            q, k, v = (pad(part, layout) for part in (rotate(q_THQ, turn), rotate(k_TGQ, turn), v_TGQ))
-            x_TD = x_TD + project(unpad(mixed(q, k, v, None), layout).flatten(1), block.output)
+            o_THQ = attend(rotate(q_THQ, turn), rotate(k_TGQ, turn), v_TGQ, layout, mixed)
+            x_TD = x_TD + project(o_THQ.flatten(1), block.output)
             x_TD = x_TD + block.mlp(normed(x_TD, block.mlp_norm_D, config))
             outputs.append(x_TD)
         final_TD = normed(x_TD, self.model.norm.weight, config)
@@ -276,16 +276,15 @@ class LlamaDecoder:
         document_T = torch.from_numpy(layout.document)
         place_T = starts_D[document_T] + torch.from_numpy(layout.position)
         longest = int((starts_D + torch.from_numpy(layout.lengths)).max())
-        place_DX = starts_D[:, None] + torch.arange(int(layout.lengths.max()))
-        visible = (torch.arange(longest) <= place_DX[:, :, None])[:, None]
+        visible = behind(starts_D, int(layout.lengths.max()), longest)
 
-        def attend(n: int, qkv_TX: Tensor, turn: Turn) -> Tensor:
+        def attention(n: int, qkv_TX: Tensor, turn: Turn) -> Tensor:
             q_THQ, k_TGQ, v_TGQ = split(qkv_TX, self._heads, self._shared)
             cache.entries[n][rows_D[document_T], place_T] = entry(rotate(k_TGQ, turn), v_TGQ)
             k, v = keys_values(cache.entries[n][rows_D, :longest], self._shared)
             return unpad(mixed(pad(rotate(q_THQ, turn), layout), k, v, visible), layout).flatten(1)
 
-        hidden = self._run(ids_T, place_T, attend)
+        hidden = self._run(ids_T, place_T, attention)
         cache.lengths[rows] += layout.lengths
         return hidden
 

@@ -62,23 +62,16 @@ class FusedMLA:
         """[T, D] of whole documents."""
         q_THQ, entry_TC, gate = self._project(x_TD, torch.from_numpy(layout.place))
         k_THQ, v_THV = self._expand(entry_TC)
-        if layout.trunks is None:
-            return self._output(self._alone(q_THQ, k_THQ, v_THV, layout), gate)
-        tokens = layout.trunk.tokens
-        trunk_THV = self._alone(q_THQ[:tokens], k_THQ[:tokens], v_THV[:tokens], layout.trunk)
-        place, whole = layout.whole
-        k_DHSQ, v_DHSV = (pad(t[torch.from_numpy(place).to(t.device)], whole) for t in (k_THQ, v_THV))
-        starts_D = torch.from_numpy(whole.lengths - layout.branch.lengths)
-        branch_THV = self._behind(q_THQ[tokens:], k_DHSQ, v_DHSV, layout.branch, starts_D)
-        return self._output(torch.cat([trunk_THV, branch_THV]), gate)
+        return self._output(attend(q_THQ, k_THQ, v_THV, layout, self._mixed), gate)
 
-    def _alone(self, q_THQ: Tensor, k_THQ: Tensor, v_THV: Tensor, layout: DocLayout) -> Tensor:
-        """[T, H, V] attention of whole documents."""
-        q_DHSQ, k_DHSQ, v_DHSV = (pad(t, layout) for t in (q_THQ, k_THQ, v_THV))
+    def _mixed(self, q_DHXQ: Tensor, k_DHSQ: Tensor, v_DHSV: Tensor, visible: Tensor | None) -> Tensor:
+        """[D, H, X, V]; without `visible` a query sees its own place and those before it."""
         if self.record is not None:
-            self.record(q_DHSQ, k_DHSQ, self.scale, torch.ones(q_DHSQ.shape[2], q_DHSQ.shape[2], dtype=torch.bool).tril())
-        o_DHSV = F.scaled_dot_product_attention(q_DHSQ, k_DHSQ, v_DHSV, is_causal=True, scale=self.scale)
-        return unpad(o_DHSV, layout)
+            shape = q_DHXQ.shape[2], k_DHSQ.shape[2]
+            self.record(q_DHXQ, k_DHSQ, self.scale, torch.ones(shape, dtype=torch.bool).tril() if visible is None else visible)
+        return F.scaled_dot_product_attention(
+            q_DHXQ, k_DHSQ, v_DHSV, attn_mask=visible, is_causal=visible is None, scale=self.scale
+        )
 
     def branched(self, x_TD: Tensor, layout: DocLayout, earlier: Sequence[KeyValue]) -> tuple[Tensor, KeyValue]:
         """[T, D] of a draft's step: row t attends to the first step's rows up to t, and to row t of every later step.
@@ -124,12 +117,7 @@ class FusedMLA:
     def _behind(self, q_THQ: Tensor, k_DHSQ: Tensor, v_DHSV: Tensor, layout: DocLayout, starts_D: Tensor) -> Tensor:
         """[T, H, V] attention of documents' ends; document i has `starts_D[i]` keys before its first query."""
         q_DHXQ = pad(q_THQ, layout)
-        place_DX = starts_D[:, None] + torch.arange(q_DHXQ.shape[2])
-        visible = (torch.arange(k_DHSQ.shape[2]) <= place_DX[:, :, None])[:, None]
-        if self.record is not None:
-            self.record(q_DHXQ, k_DHSQ, self.scale, visible)
-        o_DHXV = F.scaled_dot_product_attention(q_DHXQ, k_DHSQ, v_DHSV, attn_mask=visible, scale=self.scale)
-        return unpad(o_DHXV, layout)
+        return unpad(self._mixed(q_DHXQ, k_DHSQ, v_DHSV, behind(starts_D, q_DHXQ.shape[2], k_DHSQ.shape[2])), layout)
 
     def step(self, x_BD: Tensor, cache_BSC: Tensor, position_B: Tensor, hidden_BS: Tensor) -> Tensor:
         """One token of each row, in the absorbed form; its cache entry is written at `position_B`.
@@ -194,6 +182,29 @@ class FusedMLA:
     def _output(self, o_NHV: Tensor, gate: Tensor | None) -> Tensor:
         o_NX = o_NHV.flatten(-2)
         return product(o_NX if gate is None else torch.sigmoid(gate) * o_NX, self.output)
+
+
+Mixed = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+"""(queries [D, H, X, Q], keys, values [D, G, S, …], which keys a query sees or None: those up to its own) → [D, H, X, V]."""
+
+
+def attend(q_THQ: Tensor, k_TGQ: Tensor, v_TGV: Tensor, layout: DocLayout, mixed: Mixed) -> Tensor:
+    """[T, H, V] causal attention of packed documents; a branch also sees its trunk."""
+    if layout.trunks is None:
+        return unpad(mixed(pad(q_THQ, layout), pad(k_TGQ, layout), pad(v_TGV, layout), None), layout)
+    trunk, branch, (tokens, whole) = layout.trunk, layout.branch, layout.whole
+    n = trunk.tokens
+    trunk_THV = attend(q_THQ[:n], k_TGQ[:n], v_TGV[:n], trunk, mixed)
+    q_DHXQ = pad(q_THQ[n:], branch)
+    k_DGSQ, v_DGSV = (pad(t[torch.from_numpy(tokens).to(t.device)], whole) for t in (k_TGQ, v_TGV))
+    seen = behind(torch.from_numpy(whole.lengths - branch.lengths), q_DHXQ.shape[2], k_DGSQ.shape[2]).to(q_THQ.device)
+    return torch.cat([trunk_THV, unpad(mixed(q_DHXQ, k_DGSQ, v_DGSV, seen), branch)])
+
+
+def behind(starts_D: Tensor, queries: int, keys: int) -> Tensor:
+    """[D, 1, X, S] True where a query may look: it has `starts_D` keys before the document's first query."""
+    place_DX = starts_D[:, None] + torch.arange(queries)
+    return (torch.arange(keys) <= place_DX[:, :, None])[:, None]
 
 
 def pad(x_THX: Tensor, layout: DocLayout) -> Tensor:

@@ -28,6 +28,7 @@ from ninefold.learn.loss.policy import policy_loss
 from ninefold.learn.loss.sft import sft_loss
 from ninefold.learn.optim.schedule import ScheduleConfig
 from ninefold.learn.trainer import Trainer
+from ninefold.model.hf import SHARED_ROW, HfModel
 from ninefold.model.k3 import sight_in
 from ninefold.recipes.budgets import rewarm_samples, score, tau_of
 from ninefold.recipes.kit import Kit
@@ -140,7 +141,8 @@ class Loop:
         if self.config.drop_constant_outcomes:
             cohorts = outcome_filter(cohorts)
         moving, still = samples_of(cohorts, self.trainer.version)
-        batches = micro_batches(moving, self.config.micro_tokens, sight_in(self.model), share=True)
+        share = SHARED_ROW if isinstance(self.model, HfModel) else self.config.micro_tokens
+        batches = micro_batches(moving, self.config.micro_tokens, sight_in(self.model), share=share)
         loss = partial(policy_loss, config=self.config.policy)
         metrics = self.trainer.step(batches, loss, still_tokens=sum(int(s.mask.sum()) for s in still))
         self.trained += [group.id for group in groups]

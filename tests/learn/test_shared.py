@@ -16,12 +16,22 @@ from ninefold.core.picture import Picture
 from ninefold.core.types import Batch, Sample
 from ninefold.learn.batch import micro_batches
 from ninefold.learn.loss.policy import PolicyConfig, policy_loss
-from ninefold.model.k3 import K3
+from ninefold.model.k3 import K3, sight_in
+from ninefold.model.llama import Llama
 from ninefold.model.presets import preset
 from tests.model.test_k3 import spread
+from tests.model.test_llama import LLAMA, QWEN
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 40), st.lists(st.integers(1, 30), min_size=1, max_size=5)), min_size=1, max_size=4)
 WIDE = PolicyConfig(low=-9, high=9)
+
+
+MODELS = {
+    "tiny": lambda: K3(preset("tiny")),
+    "k2-tiny": lambda: K3(preset("k2-tiny")),
+    "qwen": lambda: Llama(QWEN.model_copy(update={"vocab_size": 200})),
+    "llama": lambda: Llama(LLAMA.model_copy(update={"vocab_size": 200})),
+}
 
 
 def attempts(groups: Sequence[tuple[int, Sequence[int]]], seed: int = 0, vocabulary: int = 200) -> list[Sample]:
@@ -39,7 +49,7 @@ def attempts(groups: Sequence[tuple[int, Sequence[int]]], seed: int = 0, vocabul
     return found
 
 
-def learned(batches: Sequence[Batch], model: K3) -> tuple[float, int, dict[str, torch.Tensor]]:
+def learned(batches: Sequence[Batch], model: K3 | Llama) -> tuple[float, int, dict[str, torch.Tensor]]:
     """Loss, learned tokens and gradients over all batches."""
     model.zero_grad(set_to_none=True)
     losses = [policy_loss(model, batch, WIDE) for batch in batches]
@@ -49,9 +59,9 @@ def learned(batches: Sequence[Batch], model: K3) -> tuple[float, int, dict[str, 
     return sum(float(loss.total.detach()) for loss in losses), sum(loss.tokens for loss in losses), gradients
 
 
-def compare(model: K3, samples: Sequence[Sample], bound: int, tolerance: float) -> tuple[int, int]:
+def compare(model: K3 | Llama, samples: Sequence[Sample], bound: int, tolerance: float) -> tuple[int, int]:
     """Tokens of the batches with and without sharing."""
-    apart, shared = (micro_batches(samples, bound, model.sight, share=share) for share in (False, True))
+    apart, shared = (micro_batches(samples, bound, sight_in(model), share=share) for share in (0, bound))
     (loss, tokens, gradients), (same_loss, same_tokens, same) = (learned(batches, model) for batches in (apart, shared))
     assert tokens == same_tokens
     assert same_loss == pytest.approx(loss, rel=tolerance, abs=tolerance)
@@ -63,12 +73,12 @@ def compare(model: K3, samples: Sequence[Sample], bound: int, tolerance: float) 
     return few, all_
 
 
-@pytest.mark.parametrize("name", ["tiny", "k2-tiny"])
+@pytest.mark.parametrize("name", MODELS)
 @settings(max_examples=12, deadline=None)
 @given(groups=LENGTHS, bound=st.integers(1, 300), seed=st.integers(0, 2**20))
 def test_loss_and_gradients_are_those_of_single_samples(name: str, groups: list, bound: int, seed: int) -> None:
     """In float64 up to the logits, where nothing but the order of sums differs."""
-    compare(spread(K3(preset(name)).double()), attempts(groups, seed), bound, 1e-5)
+    compare(spread(MODELS[name]().double()), attempts(groups, seed), bound, 1e-5)
 
 
 @pytest.mark.parametrize("quantized", [False, True])
@@ -81,19 +91,22 @@ def test_the_fast_form_agrees(quantized: bool) -> None:
 
 
 def test_a_family_beyond_the_bound_is_split_with_its_trunk() -> None:
-    batches = micro_batches(attempts([(50, [10] * 12)]), 100, share=True)
+    batches = micro_batches(attempts([(50, [10] * 12)]), 100, share=100)
     assert [batch.layout.lengths.tolist() for batch in batches] == [[49] + [11] * 4] * 3
+    (batch,) = micro_batches(attempts([(50, [10] * 12)]), 1000, share=100)
+    assert batch.layout.lengths.tolist() == [49] * 3 + [11] * 12
+    assert batch.layout.origin.tolist() == [-1] * 3 + [0] * 4 + [1] * 4 + [2] * 4
 
 
 def test_only_what_nobody_learns_is_shared() -> None:
     one, other = attempts([(20, [9, 9])])
     early = replace(one, mask=np.arange(29) >= 12)
-    (batch,) = micro_batches([early, other], 1000, share=True)
+    (batch,) = micro_batches([early, other], 1000, share=1000)
     assert batch.layout.lengths.tolist() == [11, 18, 18]
     unlike = replace(other, ids=np.concatenate([other.ids[:5], other.ids[5:] + 1]))
-    (batch,) = micro_batches([one, unlike], 1000, share=True)
+    (batch,) = micro_batches([one, unlike], 1000, share=1000)
     assert batch.layout.lengths.tolist() == [5, 24, 24]
-    (batch,) = micro_batches([one, replace(other, task="other")], 1000, share=True)
+    (batch,) = micro_batches([one, replace(other, task="other")], 1000, share=1000)
     assert batch.layout.trunks is None
 
 
@@ -117,11 +130,11 @@ def test_a_shared_picture_is_seen_once_and_another_ends_what_is_shared() -> None
 
     alike = [sample(shown[:2], own, seed) for seed, own in enumerate(([], shown[2:], shown[:1]))]
     compare(model, alike, 2000, 1e-3)
-    (batch,) = micro_batches(alike, 2000, sight, share=True)
+    (batch,) = micro_batches(alike, 2000, sight, share=2000)
     assert [p.hash for p in batch.pictures] == [p.hash for p in (shown[0], shown[1], shown[2], shown[0])]
     unlike = [sample(shown[:2], [], 1), sample([shown[0], shown[2]], [], 2)]
     compare(model, unlike, 2000, 1e-3)
-    (batch,) = micro_batches(unlike, 2000, sight, share=True)
+    (batch,) = micro_batches(unlike, 2000, sight, share=2000)
     assert batch.layout.lengths[0] == 15 + sight.tokens(shown[0]) - 1
 
 

@@ -175,7 +175,7 @@ def test_what_documents_begin_with_is_shared(folder: Path) -> None:
         )
         for group, n in ((0, 4), (0, 9), (1, 3), (2, 2), (0, 1), (2, 6))
     ]
-    (shared,) = micro_batches(made, 1000, share=True)
+    (shared,) = micro_batches(made, 1000, share=1000)
     assert shared.layout.tokens == sum(len(s.ids) for s in made) - 2 * 6 - 4
     policy = partial(policy_loss, config=PolicyConfig(low=-9, high=9))
     whole, parts = gradients(model, [shared], policy), gradients(model, [Batch.pack([s]) for s in made], policy)

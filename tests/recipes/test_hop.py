@@ -137,7 +137,7 @@ def test_a_task_goes_from_the_store_to_the_gradient(budgeted: Kit, played: list[
         np.testing.assert_allclose(sample.streams["advantage"], rewards[n] - mean, atol=1e-6)
 
     # Samples → batch: packed in another order, each prompt once in a batch, nothing added or lost.
-    batches = micro_batches(samples, max_tokens=200, share=True)
+    batches = micro_batches(samples, max_tokens=200, share=200)
     assert len(batches) > 1
     assert all(batch.layout.trunks is not None for batch in batches)
     wholes = [(batch.ids[tokens], whole.cu_seqlens) for batch in batches for tokens, whole in [batch.layout.whole]]
@@ -166,7 +166,7 @@ def test_the_loop_is_these_hops(budgeted: Kit, played: list[Trajectory]) -> None
     by_hand.engine.load(by_hand.trainer.weights(), by_hand.trainer.version)
     cohorts = [reward_group(group, multiplier=TAU) for group in by_hand.rollout.iterate()]
     moving, still = samples_of(cohorts, by_hand.trainer.version)
-    batches = micro_batches(moving, budgeted.recipe.rl.micro_tokens, share=True)
+    batches = micro_batches(moving, budgeted.recipe.rl.micro_tokens, share=budgeted.recipe.rl.micro_tokens)
     counted = sum(int(sample.mask.sum()) for sample in still)
     by_hand.trainer.step(batches, lambda model, batch: policy_loss(model, batch, POLICY), still_tokens=counted)
 

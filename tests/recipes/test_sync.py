@@ -67,7 +67,7 @@ def synchronous(kit: Kit) -> tuple[K3, list[str]]:
         moving, still = samples_of([rewarded(group, tau) for group in groups], trainer.version)
         counted = sum(int(sample.mask.sum()) for sample in still)
         loss = partial(policy_loss, config=config.policy)
-        trainer.step(micro_batches(moving, config.micro_tokens, share=True), loss, still_tokens=counted)
+        trainer.step(micro_batches(moving, config.micro_tokens, share=config.micro_tokens), loss, still_tokens=counted)
     return model, trained
 
 
