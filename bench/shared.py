@@ -1,11 +1,12 @@
 """What it saves to learn a prompt once for all attempts at it: a policy step's forward and backward, shared against apart.
 
-    python bench/shared.py                     # nano
-    python bench/shared.py --hf runs/smollm2   # a model of transformers
+    python bench/shared.py                                         # nano
+    python bench/shared.py --folder runs/smollm2                   # a Llama or Qwen2 of our own code
+    python bench/shared.py --folder runs/smollm2 --transformers    # any model, through transformers
 
-Sixteen attempts at each prompt (eight with --hf), so many prompts that a step apart has about 12,000 tokens (2,000). Both
-forms by turns on one thread; the figure is the smaller of their CPU-seconds over `--repeats`. The last line is JSON; ok where
-losses and gradients agree and sharing takes less time for every pair of lengths.
+Sixteen attempts at each prompt (eight of a folder's model), so many prompts that a step apart has about 12,000 tokens (2,000).
+Both forms by turns on one thread; the figure is the smaller of their CPU-seconds over `--repeats`. The last line is JSON; ok
+where losses and gradients agree and sharing takes less time for every pair of lengths.
 """
 
 from __future__ import annotations
@@ -25,11 +26,19 @@ from ninefold.learn.batch import micro_batches
 from ninefold.learn.loss.policy import PolicyConfig, policy_loss
 from ninefold.model.hf import HfModel, load_hf
 from ninefold.model.k3 import K3
+from ninefold.model.llama import Llama, load_llama
 from ninefold.model.presets import nano
 
 LENGTHS = ((36, 27), (53, 126), (48, 80), (500, 100), (1000, 50))
 """Of prompt and attempt: the demo's sums, look-ups and expressions, and two that tools make long."""
 VOCABULARY = 640
+
+
+Model = K3 | Llama | HfModel
+
+
+def loaded(folder: Path, transformers: bool) -> Model:
+    return load_hf(folder) if transformers else load_llama(folder)
 
 
 def attempts(prompt: int, new: int, samples: int, tokens: int) -> list[Sample]:
@@ -44,7 +53,7 @@ def attempts(prompt: int, new: int, samples: int, tokens: int) -> list[Sample]:
     return found
 
 
-def step(model: K3 | HfModel, batches: Sequence[Batch]) -> tuple[float, float, torch.Tensor]:
+def step(model: Model, batches: Sequence[Batch]) -> tuple[float, float, torch.Tensor]:
     """CPU-seconds, loss and all gradients of one step."""
     model.zero_grad(set_to_none=True)
     loss = partial(policy_loss, config=PolicyConfig(low=-50, high=50, tau=0.01))
@@ -59,12 +68,13 @@ def step(model: K3 | HfModel, batches: Sequence[Batch]) -> tuple[float, float, t
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hf", type=Path, help="folder of a causal language model that transformers reads")
+    parser.add_argument("--folder", type=Path, help="of a causal language model in the form of Hugging Face")
+    parser.add_argument("--transformers", action="store_true", help="compute the folder's model through transformers")
     parser.add_argument("--repeats", type=int, default=4)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    model: K3 | HfModel = load_hf(given.hf) if given.hf else K3(nano(VOCABULARY))
-    samples, tokens, micro = (8, 2000, 1536) if given.hf else (16, 12_000, 8192)
+    model = loaded(given.folder, given.transformers) if given.folder else K3(nano(VOCABULARY))
+    samples, tokens, micro = (8, 2000, 1536) if given.folder else (16, 12_000, 8192)
     figures: dict[str, dict[str, float]] = {}
     ok = True
     print(f"{'prompt + attempt':<20}{'tokens apart':>14}{'shared':>9}{'CPU-s apart':>14}{'shared':>9}{'ratio':>8}")
