@@ -1,7 +1,7 @@
 """Where documents begin and end in a packed batch: one object for convolution, KDA, the MLA mask and the MTP shift.
 
-Documents that begin alike, such as the attempts at one prompt, may share their beginning: it lies in the batch once, as a
-document of its own, the *trunk*, and each of the others, a *branch*, goes on where it ends.
+Documents with a common prefix, such as the attempts at one prompt, may share it: it lies in the batch once, as a document of
+its own, the *trunk*, and each of the others, a *branch*, goes on where it ends.
 """
 
 from __future__ import annotations

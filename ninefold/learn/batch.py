@@ -14,11 +14,11 @@ from ninefold.model.sight import Sight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """Samples that lie in one batch."""
+class _Tree:
+    """Samples that go into one batch together."""
 
     trunk: Sample | None
-    """What all begin with."""
+    """What all begin with; None for one that begins as no other does."""
     branches: Sequence[Sample]
     """Each from there on."""
 
@@ -43,11 +43,11 @@ def micro_batches(samples: Sequence[Sample], max_tokens: int, sight: Sight | Non
         raise UserError(f"max_tokens must be positive, got {max_tokens}")
     if sight is None and any(sample.pictures for sample in samples):
         raise UserError("the samples hold pictures, and this model reads none; choose a preset with vision, e.g. nano-vision")
-    families = _families(samples, sight) if share else [Family(trunk=None, branches=[sample]) for sample in samples]
+    trees = _trees(samples, sight) if share else [_Tree(trunk=None, branches=[sample]) for sample in samples]
     if sight is not None:
-        families = [_expanded(family, sight) for family in families]
-    parts = [part for family in families for part in _within(family, min(max_tokens, share or max_tokens))]
-    batches: list[list[Family]] = []
+        trees = [_expanded(tree, sight) for tree in trees]
+    parts = [part for tree in trees for part in _within(tree, min(max_tokens, share))]
+    batches: list[list[_Tree]] = []
     room = 0
     for part in sorted(parts, key=lambda f: -f.longest):
         if not batches or part.tokens > room:
@@ -58,20 +58,20 @@ def micro_batches(samples: Sequence[Sample], max_tokens: int, sight: Sight | Non
     return [_packed(members) for members in batches]
 
 
-def _families(samples: Sequence[Sample], sight: Sight | None) -> list[Family]:
+def _trees(samples: Sequence[Sample], sight: Sight | None) -> list[_Tree]:
     """The samples by task, in the order of each task's first."""
     by_task: dict[str, list[Sample]] = {}
     for sample in samples:
         by_task.setdefault(sample.task, []).append(sample)
-    families: list[Family] = []
+    trees: list[_Tree] = []
     for members in by_task.values():
         alike = _alike(members, sight) if len(members) > 1 else 0
         if alike:
             branches = [_cut(member, slice(alike, None), sight) for member in members]
-            families.append(Family(trunk=_cut(members[0], slice(alike), sight), branches=branches))
+            trees.append(_Tree(trunk=_cut(members[0], slice(alike), sight), branches=branches))
         else:
-            families += [Family(trunk=None, branches=[member]) for member in members]
-    return families
+            trees += [_Tree(trunk=None, branches=[member]) for member in members]
+    return trees
 
 
 def _alike(members: Sequence[Sample], sight: Sight | None) -> int:
@@ -103,32 +103,32 @@ def _cut(sample: Sample, part: slice, sight: Sight | None) -> Sample:
     )
 
 
-def _expanded(family: Family, sight: Sight) -> Family:
-    trunk = family.trunk and sight.expanded(family.trunk)
-    return Family(trunk=trunk, branches=[sight.expanded(branch) for branch in family.branches])
+def _expanded(tree: _Tree, sight: Sight) -> _Tree:
+    trunk = tree.trunk and sight.expanded(tree.trunk)
+    return _Tree(trunk=trunk, branches=[sight.expanded(branch) for branch in tree.branches])
 
 
-def _within(family: Family, max_tokens: int) -> list[Family]:
-    """The family in parts of at most that many tokens, each with the trunk; a branch that is too long is a part."""
-    trunk = len(family.trunk.ids) if family.trunk else 0
+def _within(tree: _Tree, max_tokens: int) -> list[_Tree]:
+    """The tree in parts of at most that many tokens, each with the trunk; a branch that is too long is a part."""
+    trunk = len(tree.trunk.ids) if tree.trunk else 0
     parts: list[list[Sample]] = []
     room = 0
-    for branch in sorted(family.branches, key=lambda s: -len(s.ids)):
+    for branch in sorted(tree.branches, key=lambda s: -len(s.ids)):
         if not parts or len(branch.ids) > room:
             parts.append([])
             room = max_tokens - trunk
         parts[-1].append(branch)
         room -= len(branch.ids)
-    return [Family(trunk=family.trunk, branches=part) for part in parts]
+    return [_Tree(trunk=tree.trunk, branches=part) for part in parts]
 
 
-def _packed(families: Sequence[Family]) -> Batch:
-    trunks = [family.trunk for family in families if family.trunk]
-    branches = [branch for family in families for branch in family.branches]
+def _packed(trees: Sequence[_Tree]) -> Batch:
+    trunks = [tree.trunk for tree in trees if tree.trunk]
+    branches = [branch for tree in trees for branch in tree.branches]
     if not trunks:
         return Batch.pack(branches)
     number = iter(range(len(trunks)))
-    of_branch = [trunk for f in families for trunk in [next(number) if f.trunk else -1] * len(f.branches)]
+    of_branch = [trunk for tree in trees for trunk in [next(number) if tree.trunk else -1] * len(tree.branches)]
     return Batch.pack([*trunks, *branches], of_branch)
 
 

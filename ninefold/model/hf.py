@@ -41,7 +41,7 @@ class HfModel(nn.Module):
     Each document is a row of its own, padded on the right, where causal attention never looks: whatever the architecture, no
     document sees another and its places begin at 0. Samples of like length lie together (`learn.batch`), so little is padded.
     A trunk and its branches share a row, whose mask keeps the branches apart; what is masked is computed all the same, so a
-    family should not be longer than `SHARED_ROW`.
+    tree should not be longer than `SHARED_ROW`.
     """
 
     causal: Any

@@ -90,7 +90,7 @@ def test_the_fast_form_agrees(quantized: bool) -> None:
     assert few == all_ - 3 * 89 - 3
 
 
-def test_a_family_beyond_the_bound_is_split_with_its_trunk() -> None:
+def test_a_tree_beyond_the_bound_is_split_with_its_trunk() -> None:
     batches = micro_batches(attempts([(50, [10] * 12)]), 100, share=100)
     assert [batch.layout.lengths.tolist() for batch in batches] == [[49] + [11] * 4] * 3
     (batch,) = micro_batches(attempts([(50, [10] * 12)]), 1000, share=100)

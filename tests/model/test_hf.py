@@ -25,6 +25,7 @@ from ninefold.model import hf
 from ninefold.model.hf import HfModel, import_gguf, load_hf, packaged_gguf
 from ninefold.model.llama import load_llama
 from ninefold.model.weights import Weights
+from tests.learn.test_shared import attempts
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -162,19 +163,7 @@ def test_smollm2_is_dequantised_once(tmp_path: Path) -> None:
 def test_what_documents_begin_with_is_shared(folder: Path) -> None:
     """A trunk and its branches learn as the samples do one by one."""
     model = load_hf(folder)
-    rng = np.random.default_rng(1)
-    begun = [rng.integers(0, 60, n).astype(np.int32) for n in (7, 1, 5)]
-    made = [
-        Sample(
-            ids=np.concatenate([begun[group], rng.integers(0, 60, n).astype(np.int32)]),
-            mask=np.arange(len(begun[group]) + n) >= len(begun[group]),
-            streams={
-                name: rng.normal(-1, 0.3, len(begun[group]) + n).astype(np.float32) for name in ("advantage", "old_logprob")
-            },
-            task=str(group),
-        )
-        for group, n in ((0, 4), (0, 9), (1, 3), (2, 2), (0, 1), (2, 6))
-    ]
+    made = attempts([(7, [4, 9, 1]), (1, [3]), (5, [2, 6])], vocabulary=60)
     (shared,) = micro_batches(made, 1000, share=1000)
     assert shared.layout.tokens == sum(len(s.ids) for s in made) - 2 * 6 - 4
     policy = partial(policy_loss, config=PolicyConfig(low=-9, high=9))
